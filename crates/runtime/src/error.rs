@@ -1,0 +1,85 @@
+//! What can go wrong below the API.
+
+use std::path::PathBuf;
+
+use cabana_types::SandboxId;
+
+/// An error of a backend or the pool.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An operation on a file or directory failed.
+    #[error("{action} {path}")]
+    Path {
+        /// What was tried (`create`, `mount`, …).
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A system call or other IO without a path failed.
+    #[error("{action}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A program that we run failed.
+    #[error("{program} failed: {output}")]
+    Program {
+        /// Its name.
+        program: &'static str,
+        /// The last lines it printed.
+        output: String,
+    },
+    /// The launcher refused or failed.
+    #[error("launching {id}: {message}")]
+    Launch {
+        /// The sandbox.
+        id: SandboxId,
+        /// The step and its error.
+        message: String,
+    },
+    /// There is no free slot.
+    #[error("all {limit} sandbox slots of this server are in use")]
+    Full {
+        /// How many there are.
+        limit: u32,
+    },
+    /// The template's root filesystem is not there.
+    #[error("the root filesystem of build {0} is missing")]
+    NoBuild(cabana_types::BuildId),
+    /// The network layer failed.
+    #[error("network")]
+    Network(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Several things went wrong while cleaning up.
+    #[error("cleaning up {what}: {}", join(.errors))]
+    Teardown {
+        /// Whose.
+        what: String,
+        /// All of them.
+        errors: Vec<Error>,
+    },
+    /// What is wrong with this machine, and what to do.
+    #[error("{0}")]
+    Unsupported(String),
+}
+
+fn join(errors: &[Error]) -> String {
+    errors.iter().map(chain).collect::<Vec<_>>().join("; ")
+}
+
+/// An error with its causes on one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}

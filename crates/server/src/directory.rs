@@ -1,0 +1,72 @@
+//! Which sandboxes are up, and how to reach them: written by lifecycle, read by the edge on every request.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::{Arc, RwLock};
+
+use cabana_types::{SandboxId, Secret};
+use tokio_util::sync::CancellationToken;
+
+/// The way to a sandbox that is up.
+#[derive(Debug)]
+pub struct Route {
+    /// The sandbox.
+    pub id: SandboxId,
+    /// Ports on `0.0.0.0` inside are reached here.
+    pub address: Ipv4Addr,
+    /// The Unix socket on which the guest serves the host.
+    pub guest_socket: PathBuf,
+    /// The guest's token, to find the sandbox of a signed link that does not name it.
+    pub access_token: Option<Secret>,
+    /// Cancelled when the sandbox ends: every stream through the edge is then dropped at once.
+    pub gone: CancellationToken,
+}
+
+/// All routes.
+#[derive(Debug, Default)]
+pub struct Directory {
+    routes: RwLock<HashMap<SandboxId, Arc<Route>>>,
+}
+
+impl Directory {
+    /// The way to a sandbox, if it is up.
+    pub fn get(&self, id: &SandboxId) -> Option<Arc<Route>> {
+        self.read().get(id).cloned()
+    }
+
+    /// Publishes a sandbox that came up.
+    pub fn insert(&self, route: Route) {
+        self.write().insert(route.id.clone(), Arc::new(route));
+    }
+
+    /// Withdraws a sandbox and drops every stream to it.
+    pub fn remove(&self, id: &SandboxId) {
+        if let Some(route) = self.write().remove(id) {
+            route.gone.cancel();
+        }
+    }
+
+    /// The first sandbox that the test accepts.
+    pub fn find(&self, test: impl Fn(&Route) -> bool) -> Option<Arc<Route>> {
+        self.read().values().find(|route| test(route)).cloned()
+    }
+
+    /// How many are up.
+    pub fn len(&self) -> usize {
+        self.read().len()
+    }
+
+    /// Whether none is up.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, HashMap<SandboxId, Arc<Route>>> {
+        self.routes.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<SandboxId, Arc<Route>>> {
+        self.routes.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,5 @@
+//! The server: API, edge, lifecycle, auth.
+
+#![forbid(unsafe_code)]
+
+pub mod directory;

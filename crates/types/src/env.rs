@@ -1,0 +1,20 @@
+//! Names of the environment variables that Cabana reads. Nothing else in the code spells one.
+
+/// Base URL of the API, for the CLI (`E2B_API_URL` is read too).
+pub const API_URL: &str = "CABANA_API_URL";
+/// API key, for the CLI (`E2B_API_KEY` is read too).
+pub const API_KEY: &str = "CABANA_API_KEY";
+/// Data directory of the server.
+pub const DATA_DIR: &str = "CABANA_DATA_DIR";
+/// Address and port the server listens on.
+pub const LISTEN: &str = "CABANA_LISTEN";
+/// Configuration file of the server.
+pub const CONFIG: &str = "CABANA_CONFIG";
+/// Log filter of the server, in the form of `tracing-subscriber` (`info`, `cabana_server=debug`).
+pub const LOG: &str = "CABANA_LOG";
+/// The guest daemon's executable, when it is not beside `cabana`.
+pub const GUEST: &str = "CABANA_GUEST";
+/// Base URL of the API in the form of E2B's clients.
+pub const E2B_API_URL: &str = "E2B_API_URL";
+/// API key in the form of E2B's clients.
+pub const E2B_API_KEY: &str = "E2B_API_KEY";

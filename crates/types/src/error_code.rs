@@ -1,0 +1,74 @@
+//! Machine-readable error codes of the API (`error_code` beside the numeric `code`).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])* $name:ident => $text:literal,)*) => {
+        /// Why a request was refused or failed.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        pub enum ErrorCode {
+            $($(#[doc = $doc])* #[serde(rename = $text)] $name,)*
+        }
+
+        impl ErrorCode {
+            /// Every code, in the order of this file.
+            pub const ALL: &'static [ErrorCode] = &[$(ErrorCode::$name),*];
+
+            /// The code as it stands on the wire.
+            pub fn as_str(self) -> &'static str {
+                match self { $(ErrorCode::$name => $text,)* }
+            }
+
+            /// What the code means, for the reference page.
+            pub fn meaning(self) -> &'static str {
+                match self { $(ErrorCode::$name => concat!($($doc),*),)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// No API key was sent, or it is not (any more) a valid one.
+    Unauthorized => "unauthorized",
+    /// The request is not well formed, or a value is out of its range.
+    InvalidRequest => "invalid_request",
+    /// The body is larger than the API takes.
+    BodyTooLarge => "body_too_large",
+    /// The request asks for something that this server or its backend cannot do.
+    NotSupported => "not_supported",
+    /// There is no such route.
+    RouteNotFound => "route_not_found",
+    /// The route exists, but not with this method.
+    MethodNotAllowed => "method_not_allowed",
+    /// There is no such sandbox, or it is not yours.
+    SandboxNotFound => "sandbox_not_found",
+    /// There is no such template, or it is not yours.
+    TemplateNotFound => "template_not_found",
+    /// The template exists, but has no finished build yet.
+    TemplateNotReady => "template_not_ready",
+    /// The sandbox is in a state, or on its way to one, in which this cannot be done.
+    SandboxStateConflict => "sandbox_state_conflict",
+    /// An idempotency key was used again with another request.
+    IdempotencyConflict => "idempotency_conflict",
+    /// The server or the team has no room for another sandbox.
+    SandboxCapacityUnavailable => "sandbox_capacity_unavailable",
+    /// The sandbox could not be brought up; nothing of it is left.
+    SandboxCreateFailed => "sandbox_create_failed",
+    /// The guest daemon of a sandbox did not answer.
+    SandboxUnresponsive => "sandbox_unresponsive",
+    /// The server's disk is full.
+    StorageFull => "storage_full",
+    /// The server is shutting down or not ready yet; try again.
+    ServiceUnavailable => "service_unavailable",
+    /// A fault of the server; its log says more under the request id.
+    Internal => "internal_server_error",
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,49 @@
+//! The contract between the host and the guest daemon beyond E2B's surface: what it inherits, its first configuration, and the
+//! paths that only the host may call.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{SandboxId, Secret};
+
+/// Inherited descriptor of the listening Unix socket on which the host talks to the guest.
+pub const LISTENER_FD: i32 = 3;
+/// Inherited descriptor of a sealed memory file that holds [`GuestConfig`] as JSON.
+pub const CONFIG_FD: i32 = 4;
+/// Inherited write end of a pipe: the guest writes one byte when it serves, and closes it.
+pub const READY_FD: i32 = 5;
+
+/// Paths that only the host may call, on the Unix socket. The edge answers 404 for them.
+pub const HOST_ONLY_PATHS: [&str; 7] =
+    ["/init", "/freeze", "/unfreeze", "/fsfreeze", "/fsthaw", "/collapse", "/bridge"];
+/// `GET /bridge?port=N` with `Upgrade: cabana-bridge`: after `101` the stream is a connection to `127.0.0.1:N` (or `[::1]:N`)
+/// inside; `502` where nothing listens.
+pub const BRIDGE_PATH: &str = "/bridge";
+/// Protocol name of the bridge's upgrade.
+pub const BRIDGE_PROTOCOL: &str = "cabana-bridge";
+/// Header by which the host tells the guest, on `GET /metrics`, how many bytes of its disk are used.
+pub const DISK_USED_HEADER: &str = "cabana-disk-used";
+
+/// Everything the guest must know when it starts.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GuestConfig {
+    /// The sandbox it is in.
+    pub sandbox_id: SandboxId,
+    /// The template's id, for `E2B_TEMPLATE_ID`.
+    pub template_id: String,
+    /// Token that every request must carry; `None` for sandboxes that were created without `secure`.
+    pub access_token: Option<Secret>,
+    /// Environment of every command.
+    pub env_vars: BTreeMap<String, String>,
+    /// User of commands that name none; where the image lacks it, root.
+    pub default_user: String,
+    /// Working directory of commands that name none; `None` for the user's home.
+    pub default_workdir: Option<String>,
+    /// Virtual CPUs, for `/metrics`.
+    pub cpu_count: u32,
+    /// Memory, bytes, for `/metrics`.
+    pub memory_bytes: u64,
+    /// Disk, bytes, for `/metrics`.
+    pub disk_bytes: u64,
+}

@@ -1,0 +1,167 @@
+//! Identifiers. Each is checked when it is parsed, so that the rest of the code may put it into a host name, a path
+//! or a log line without thinking.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A text that is not an id of the wanted kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a valid {kind}: expected {expected}")]
+pub struct InvalidId {
+    /// Which kind of id was wanted.
+    pub kind: &'static str,
+    /// The form it should have had.
+    pub expected: &'static str,
+}
+
+const ALPHABET: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+
+/// Spells 20 characters of `[0-9a-z]` from random bytes: 103 bits.
+fn spell(random: [u8; 20]) -> String {
+    // 36 does not divide 256; the bias (7 values instead of 8 for four letters) costs 0.02 bits a character.
+    random.iter().map(|b| ALPHABET[usize::from(*b) % 36] as char).collect()
+}
+
+fn is_spelled(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_lowercase())
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $kind:literal, $expected:literal, $check:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        #[cfg_attr(feature = "openapi", schema(value_type = String))]
+        pub struct $name(String);
+
+        impl $name {
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidId;
+
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                let check: fn(&str) -> bool = $check;
+                if check(text) {
+                    Ok(Self(text.to_owned()))
+                } else {
+                    Err(InvalidId { kind: $kind, expected: $expected })
+                }
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidId;
+
+            fn try_from(text: String) -> Result<Self, InvalidId> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> String {
+                id.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+id!(
+    /// A sandbox: `i` and 20 characters. It stands in host names (`port-id.domain`), so it has no `-`.
+    SandboxId, "sandbox id", "1 to 32 characters of a-z and 0-9",
+    |t| (1..=32).contains(&t.len()) && is_spelled(t)
+);
+id!(
+    /// A template: 20 characters.
+    TemplateId, "template id", "20 characters of a-z and 0-9",
+    |t| t.len() == 20 && is_spelled(t)
+);
+id!(
+    /// One build of a template: a UUID in lower case.
+    BuildId, "build id", "a lower-case UUID",
+    |t| t.len() == 36
+        && t.bytes().enumerate().all(|(i, b)| match i {
+            8 | 13 | 18 | 23 => b == b'-',
+            _ => b.is_ascii_digit() || (b'a'..=b'f').contains(&b),
+        })
+);
+id!(
+    /// A team: whose sandboxes, keys and templates they are.
+    TeamId, "team id", "1 to 36 characters of a-z, 0-9 and -",
+    |t| (1..=36).contains(&t.len()) && t.bytes().all(|b| b == b'-' || b.is_ascii_digit() || b.is_ascii_lowercase())
+);
+id!(
+    /// An API key's public name (never the key itself).
+    KeyId, "key id", "20 characters of a-z and 0-9",
+    |t| t.len() == 20 && is_spelled(t)
+);
+
+impl SandboxId {
+    /// Makes an id from random bytes.
+    pub fn from_random(random: [u8; 20]) -> Self {
+        Self(format!("i{}", spell(random)))
+    }
+}
+
+impl TemplateId {
+    /// Makes an id from random bytes.
+    pub fn from_random(random: [u8; 20]) -> Self {
+        Self(spell(random))
+    }
+}
+
+impl KeyId {
+    /// Makes an id from random bytes.
+    pub fn from_random(random: [u8; 20]) -> Self {
+        Self(spell(random))
+    }
+}
+
+impl BuildId {
+    /// Makes a version 4 UUID from random bytes.
+    pub fn from_random(mut random: [u8; 16]) -> Self {
+        random[6] = (random[6] & 0x0f) | 0x40;
+        random[8] = (random[8] & 0x3f) | 0x80;
+        let hex: String = random.iter().map(|b| format!("{b:02x}")).collect();
+        Self(format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn made_ids_parse_back(a in any::<[u8; 20]>(), b in any::<[u8; 16]>()) {
+            let sandbox = SandboxId::from_random(a);
+            prop_assert_eq!(sandbox.as_str().parse::<SandboxId>(), Ok(sandbox.clone()));
+            prop_assert_eq!(sandbox.as_str().len(), 21);
+            let build = BuildId::from_random(b);
+            prop_assert_eq!(build.as_str().parse::<BuildId>(), Ok(build.clone()));
+        }
+
+        #[test]
+        fn a_sandbox_id_is_safe_in_a_path_and_a_host_name(text in "\\PC{0,40}") {
+            if let Ok(id) = text.parse::<SandboxId>() {
+                prop_assert!(!id.as_str().is_empty());
+                prop_assert!(id.as_str().bytes().all(|b| b.is_ascii_alphanumeric()));
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The vocabulary of Cabana: ids, the sandbox state machine, limits, error codes and wire types.
+//! Pure: no IO, no clock, no HTTP library, no SQL, no Linux.
+
+#![forbid(unsafe_code)]
+
+pub mod env;
+pub mod error_code;
+pub mod guest;
+pub mod id;
+pub mod limits;
+pub mod routing;
+pub mod sandbox;
+pub mod secret;
+pub mod wire;
+
+pub use error_code::ErrorCode;
+pub use id::{BuildId, InvalidId, KeyId, SandboxId, TeamId, TemplateId};
+pub use limits::Resources;
+pub use secret::Secret;

@@ -1,0 +1,101 @@
+//! Bounds on everything that comes from outside, in one place, and the size of a sandbox.
+
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+
+/// Virtual CPUs of one sandbox.
+pub const CPU_COUNT: RangeInclusive<u32> = 1..=64;
+/// Memory of one sandbox, MiB.
+pub const MEMORY_MB: RangeInclusive<u32> = 128..=1_048_576;
+/// Disk of one sandbox, MiB.
+pub const DISK_MB: RangeInclusive<u32> = 64..=4_194_304;
+/// Processes and threads in one sandbox.
+pub const PIDS: u32 = 4096;
+/// Longest life of a sandbox from now, seconds (30 days).
+pub const MAX_TIMEOUT_SECONDS: u64 = 30 * 24 * 3600;
+/// Life of a sandbox created by `/v2/sandboxes` without a timeout, seconds.
+pub const DEFAULT_TIMEOUT_SECONDS: u64 = 300;
+/// Life of a sandbox created by the older `/sandboxes` without a timeout, seconds.
+pub const DEFAULT_TIMEOUT_V1_SECONDS: u64 = 15;
+/// Longest `refreshes` step, seconds.
+pub const MAX_REFRESH_SECONDS: u64 = 3600;
+/// Entries in `metadata` and in `envVars`.
+pub const MAX_MAP_ENTRIES: usize = 256;
+/// Length of a metadata or environment name, bytes.
+pub const MAX_NAME_BYTES: usize = 256;
+/// Length of a metadata or environment value, bytes.
+pub const MAX_VALUE_BYTES: usize = 64 * 1024;
+/// All names and values of one map together, bytes.
+pub const MAX_MAP_BYTES: usize = 512 * 1024;
+/// Body of one API request, bytes.
+pub const MAX_API_BODY_BYTES: usize = 2 * 1024 * 1024;
+/// Rows of one page of a listing.
+pub const PAGE: RangeInclusive<u32> = 1..=100;
+/// A template reference (`[namespace/]alias[:tag]` or id), bytes.
+pub const MAX_TEMPLATE_REF_BYTES: usize = 256;
+/// An idempotency key, bytes.
+pub const MAX_IDEMPOTENCY_KEY_BYTES: usize = 255;
+
+/// What one sandbox may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resources {
+    /// Virtual CPUs.
+    pub cpu_count: u32,
+    /// Memory, MiB.
+    pub memory_mb: u32,
+    /// Disk beyond the template, MiB.
+    pub disk_mb: u32,
+    /// Processes and threads.
+    pub pids: u32,
+}
+
+impl Default for Resources {
+    fn default() -> Self {
+        Self { cpu_count: 2, memory_mb: 1024, disk_mb: 10_240, pids: PIDS }
+    }
+}
+
+/// A number from outside that is out of its range.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field} must be between {min} and {max}, not {value}")]
+pub struct OutOfRange {
+    /// The field's name on the wire.
+    pub field: &'static str,
+    /// What was asked.
+    pub value: i64,
+    /// The smallest accepted.
+    pub min: i64,
+    /// The largest accepted.
+    pub max: i64,
+}
+
+/// Checks a number from outside against its range.
+pub fn within(field: &'static str, value: i64, range: RangeInclusive<i64>) -> Result<i64, OutOfRange> {
+    if range.contains(&value) {
+        Ok(value)
+    } else {
+        Err(OutOfRange { field, value, min: *range.start(), max: *range.end() })
+    }
+}
+
+/// Checks a number whose range and result are 32 bits wide.
+pub fn within_u32(field: &'static str, value: i64, range: RangeInclusive<u32>) -> Result<u32, OutOfRange> {
+    let (min, max) = (i64::from(*range.start()), i64::from(*range.end()));
+    within(field, value, min..=max)?;
+    u32::try_from(value).map_err(|_| OutOfRange { field, value, min, max })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_inclusive_and_say_what_is_accepted() {
+        assert_eq!(within_u32("cpuCount", 1, CPU_COUNT), Ok(1));
+        assert_eq!(within_u32("cpuCount", 64, CPU_COUNT), Ok(64));
+        let error = within_u32("cpuCount", -1, CPU_COUNT).expect_err("negative");
+        assert_eq!(error.to_string(), "cpuCount must be between 1 and 64, not -1");
+        assert!(within_u32("memoryMB", i64::MAX, MEMORY_MB).is_err());
+    }
+}

@@ -1,0 +1,348 @@
+//! Bodies of the REST API, in E2B's wire form. What Cabana adds are optional fields.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{BuildId, ErrorCode, SandboxId, Secret, TemplateId};
+
+/// Body of every error answer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ErrorBody {
+    /// The HTTP status.
+    pub code: u16,
+    /// What went wrong and what to do next.
+    pub message: String,
+    /// The machine-readable cause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_code: Option<ErrorCode>,
+}
+
+/// Body of `POST /v2/sandboxes` and `POST /sandboxes`. Numbers are wide so that an absurd one gets an answer that names its
+/// range; unknown fields are ignored, as newer clients send more.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewSandbox {
+    /// Template: id, or `[namespace/]alias[:tag]`.
+    #[serde(rename = "templateID")]
+    pub template_id: String,
+    /// Seconds until it expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<i64>,
+    /// Whether the guest wants an access token (older path only; the newer one always does).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secure: Option<bool>,
+    /// Pause instead of ending at the timeout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_pause: Option<bool>,
+    /// Keep memory when pausing at the timeout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_pause_memory: Option<bool>,
+    /// Wake when touched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_resume: Option<AutoResume>,
+    /// `false` cuts the sandbox off from everything outside.
+    #[serde(default, rename = "allow_internet_access", skip_serializing_if = "Option::is_none")]
+    pub allow_internet_access: Option<bool>,
+    /// Network policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub network: Option<serde_json::Value>,
+    /// Labels to find it by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<BTreeMap<String, String>>,
+    /// Environment of every command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env_vars: Option<BTreeMap<String, String>>,
+    /// MCP servers to start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub mcp: Option<serde_json::Value>,
+    /// Workload identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub iam: Option<serde_json::Value>,
+    /// Volumes to mount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Object>>))]
+    pub volume_mounts: Option<Vec<serde_json::Value>>,
+    /// Virtual CPUs, instead of the template's (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_count: Option<i64>,
+    /// Memory in MiB, instead of the template's (Cabana).
+    #[serde(default, rename = "memoryMB", skip_serializing_if = "Option::is_none")]
+    pub memory_mb: Option<i64>,
+    /// Disk in MiB, instead of the template's (Cabana).
+    #[serde(default, rename = "diskSizeMB", skip_serializing_if = "Option::is_none")]
+    pub disk_size_mb: Option<i64>,
+}
+
+/// Whether a paused sandbox wakes when touched.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AutoResume {
+    /// Whether it does.
+    pub enabled: bool,
+}
+
+/// A sandbox as create and connect answer it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Sandbox {
+    /// Its template.
+    #[serde(rename = "templateID")]
+    pub template_id: String,
+    /// Its id.
+    #[serde(rename = "sandboxID")]
+    pub sandbox_id: SandboxId,
+    /// Always `cabana`; older clients want the field.
+    #[serde(rename = "clientID")]
+    pub client_id: String,
+    /// Version of the guest contract.
+    pub envd_version: String,
+    /// The template's first alias.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<String>,
+    /// Token for the guest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub envd_access_token: Option<Secret>,
+    /// Token for other ports, where they are private.
+    #[serde(default)]
+    pub traffic_access_token: Option<Secret>,
+    /// Domain of the sandbox's hosts, where one is set.
+    #[serde(default)]
+    pub domain: Option<String>,
+}
+
+/// State of a sandbox as clients know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum SandboxState {
+    /// Up.
+    Running,
+    /// Asleep.
+    Paused,
+}
+
+/// A sandbox as listings show it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ListedSandbox {
+    /// Its template.
+    #[serde(rename = "templateID")]
+    pub template_id: String,
+    /// The template's first alias.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<String>,
+    /// Its id.
+    #[serde(rename = "sandboxID")]
+    pub sandbox_id: SandboxId,
+    /// Always `cabana`.
+    #[serde(rename = "clientID")]
+    pub client_id: String,
+    /// When it came up.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub started_at: Timestamp,
+    /// When it expires.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub end_at: Timestamp,
+    /// Virtual CPUs.
+    pub cpu_count: u32,
+    /// Memory, MiB.
+    #[serde(rename = "memoryMB")]
+    pub memory_mb: u32,
+    /// Disk, MiB.
+    #[serde(rename = "diskSizeMB")]
+    pub disk_size_mb: u32,
+    /// Labels.
+    #[serde(default)]
+    pub metadata: BTreeMap<String, String>,
+    /// Running or paused.
+    pub state: SandboxState,
+    /// Version of the guest contract.
+    pub envd_version: String,
+}
+
+/// What happens at the timeout, and when touched.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SandboxLifecycle {
+    /// `kill` or `pause`.
+    pub on_timeout: String,
+    /// Whether it wakes when touched.
+    pub auto_resume: bool,
+}
+
+/// Everything about one sandbox.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SandboxDetail {
+    /// What listings show.
+    #[serde(flatten)]
+    pub listed: ListedSandbox,
+    /// Token for the guest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub envd_access_token: Option<Secret>,
+    /// Domain of the sandbox's hosts, where one is set.
+    #[serde(default)]
+    pub domain: Option<String>,
+    /// Whether it may reach the outside.
+    #[serde(default)]
+    pub allow_internet_access: Option<bool>,
+    /// What happens at the timeout.
+    pub lifecycle: SandboxLifecycle,
+}
+
+/// Body of `POST /sandboxes/{id}/timeout`, and of connect.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TimeoutRequest {
+    /// Seconds from now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<i64>,
+}
+
+/// Body of `POST /sandboxes/{id}/refreshes`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RefreshRequest {
+    /// Seconds from now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<i64>,
+}
+
+/// A template as listings show it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Template {
+    /// Its id.
+    #[serde(rename = "templateID")]
+    pub template_id: TemplateId,
+    /// The build that new sandboxes start from.
+    #[serde(rename = "buildID")]
+    pub build_id: BuildId,
+    /// Virtual CPUs.
+    pub cpu_count: u32,
+    /// Memory, MiB.
+    #[serde(rename = "memoryMB")]
+    pub memory_mb: u32,
+    /// Disk, MiB.
+    #[serde(rename = "diskSizeMB")]
+    pub disk_size_mb: u32,
+    /// Whether every team may use it.
+    pub public: bool,
+    /// Aliases.
+    pub aliases: Vec<String>,
+    /// Names with namespace.
+    pub names: Vec<String>,
+    /// When it was made.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub updated_at: Timestamp,
+    /// Who made it.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub created_by: Option<serde_json::Value>,
+    /// When a sandbox was last started from it.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub last_spawned_at: Option<Timestamp>,
+    /// Sandboxes started from it.
+    pub spawn_count: u64,
+    /// Builds of it.
+    pub build_count: u64,
+    /// Version of the guest contract.
+    pub envd_version: String,
+    /// `ready`, `building`, `waiting` or `error`.
+    pub build_status: String,
+}
+
+/// One line of a sandbox's log: lifecycle events, told as E2B's CLI reads them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LogEntry {
+    /// When.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub timestamp: Timestamp,
+    /// What.
+    pub message: String,
+    /// `debug`, `info`, `warn` or `error`.
+    pub level: String,
+    /// More.
+    #[serde(default)]
+    pub fields: BTreeMap<String, String>,
+}
+
+/// A line of the older log form: JSON text with a `level`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LogLine {
+    /// When.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub timestamp: Timestamp,
+    /// JSON text.
+    pub line: String,
+}
+
+/// Answer of `GET /sandboxes/{id}/logs`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SandboxLogs {
+    /// Older form.
+    pub logs: Vec<LogLine>,
+    /// Newer form.
+    pub log_entries: Vec<LogEntry>,
+}
+
+/// One thing that happened to a sandbox.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Event {
+    /// Always `v1`.
+    pub version: String,
+    /// Its id.
+    pub id: String,
+    /// `sandbox.lifecycle.created` and the like.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Details; `reason` says why.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub event_data: Option<serde_json::Value>,
+    /// The sandbox.
+    pub sandbox_id: SandboxId,
+    /// Its template.
+    pub sandbox_template_id: String,
+    /// Its build.
+    pub sandbox_build_id: BuildId,
+    /// The execution; the sandbox's id, as it runs once.
+    pub sandbox_execution_id: String,
+    /// Its team.
+    pub sandbox_team_id: String,
+    /// When.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub timestamp: Timestamp,
+}
+
+/// Answer of `GET /status` (Cabana): what this server is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ServerStatus {
+    /// Version of the program.
+    pub version: String,
+    /// The isolation backend.
+    pub backend: String,
+    /// Sandboxes that are up.
+    pub running: u64,
+}
