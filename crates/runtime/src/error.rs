@@ -56,7 +56,7 @@ pub enum Error {
     #[error("network")]
     Network(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Several things went wrong while cleaning up.
-    #[error("cleaning up {what}: {}", join(.errors))]
+    #[error("cleaning up {what}: {}", join(errors))]
     Teardown {
         /// Whose.
         what: String,
@@ -69,7 +69,7 @@ pub enum Error {
 }
 
 fn join(errors: &[Error]) -> String {
-    errors.iter().map(chain).collect::<Vec<_>>().join("; ")
+    errors.iter().map(|e| chain(e)).collect::<Vec<_>>().join("; ")
 }
 
 /// An error with its causes on one line.
