@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 
 pub mod backend;
+pub mod debian;
 pub mod error;
+pub mod pool;
 
 pub use backend::{Backend, Capabilities, Death, LaunchSpec, Live, Stats, Vitals};
 pub use error::Error;

@@ -1,0 +1,1 @@
+//! Btrfs subvolumes and quotas by ioctl.

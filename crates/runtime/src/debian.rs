@@ -1,0 +1,1 @@
+//! The default root filesystem, made from Debian packages.

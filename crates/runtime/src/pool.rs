@@ -1,0 +1,1 @@
+//! The storage pool: copy-on-write disks with quotas.
