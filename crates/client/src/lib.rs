@@ -1,1 +1,20 @@
-//! placeholder
+//! Typed client of Cabana's API and of the guest in each sandbox. The command line and the black-box tests use only this.
+
+#![forbid(unsafe_code)]
+
+mod api;
+mod command;
+mod error;
+mod exit;
+mod files;
+mod http;
+mod query;
+mod sandbox;
+
+pub use api::Client;
+pub use command::{Command, CommandEvent, ProcessSummary, PtySize, Signal, StartCommand, StdinSink};
+pub use error::{Error, Result};
+pub use exit::Exit;
+pub use files::{FileEntry, FileKind, FileStream};
+pub use query::{EventQuery, ListQuery, Page};
+pub use sandbox::SandboxHandle;

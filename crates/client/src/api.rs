@@ -1,0 +1,220 @@
+//! The REST API, one method for each call.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cabana_types::routing::API_KEY_HEADER;
+use cabana_types::wire::{
+    Event, ListedSandbox, NewSandbox, Sandbox, SandboxDetail, SandboxLogs, ServerStatus, Template, TimeoutRequest,
+};
+use cabana_types::{SandboxId, Secret};
+use http::{HeaderValue, Method, Request, header};
+use http_body_util::{BodyExt, Full};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result};
+use crate::http::{CALL_TIMEOUT, Http, SendBody, collect};
+use crate::query::{self, EventQuery, ListQuery, Page};
+use crate::sandbox::SandboxHandle;
+
+/// Largest answer of the API that is read.
+const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
+/// Pages that [`Client::list_all`] reads at most.
+const MAX_PAGES: usize = 10_000;
+/// Where the next page begins.
+const NEXT_TOKEN_HEADER: &str = "x-next-token";
+
+/// A client of one server. Cheap to clone; clones share their connections.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: Http,
+    key: Arc<HeaderValue>,
+}
+
+impl Client {
+    /// A client of the server at `base_url` (plain HTTP) that presents `api_key`. Connects when it is first used.
+    pub fn new(base_url: &str, api_key: &Secret) -> Result<Self> {
+        let mut key = HeaderValue::from_str(api_key.expose())
+            .map_err(|_| Error::InvalidInput("the API key contains characters that no key has".to_owned()))?;
+        key.set_sensitive(true);
+        Ok(Self { http: Http::new(base_url)?, key: Arc::new(key) })
+    }
+
+    /// The server's address, without the last slash.
+    pub fn base_url(&self) -> &str {
+        self.http.base()
+    }
+
+    pub(crate) fn http(&self) -> &Http {
+        &self.http
+    }
+
+    /// Creates a sandbox and returns when it is up. With an idempotency key, asking again returns the same sandbox.
+    pub async fn create(&self, new: &NewSandbox, idempotency_key: Option<&str>) -> Result<Sandbox> {
+        let action = "create a sandbox";
+        let mut request = self.request(Method::POST, "/v2/sandboxes", Some(to_json(action, new)?))?;
+        if let Some(key) = idempotency_key {
+            let value = HeaderValue::from_str(key).map_err(|_| {
+                Error::InvalidInput("the idempotency key has characters other than a-z, 0-9 and -".to_owned())
+            })?;
+            request.headers_mut().insert("idempotency-key", value);
+        }
+        self.call(action, request).await
+    }
+
+    /// Everything about one sandbox.
+    pub async fn get(&self, id: &SandboxId) -> Result<SandboxDetail> {
+        self.fetch("get the sandbox", &format!("/sandboxes/{id}")).await
+    }
+
+    /// One page of sandboxes.
+    pub async fn list(&self, query: &ListQuery) -> Result<Page<ListedSandbox>> {
+        let action = "list sandboxes";
+        let request = self.request(Method::GET, &format!("/v2/sandboxes{}", query.encode()), None)?;
+        let (items, next) = self.call_with_next(action, request).await?;
+        Ok(Page { items, next_token: next })
+    }
+
+    /// All sandboxes that match, page by page.
+    pub async fn list_all(&self, query: &ListQuery) -> Result<Vec<ListedSandbox>> {
+        let mut query = query.clone();
+        let mut all = Vec::new();
+        for _ in 0..MAX_PAGES {
+            let page = self.list(&query).await?;
+            all.extend(page.items);
+            match page.next_token {
+                Some(token) => query.next_token = Some(token),
+                None => return Ok(all),
+            }
+        }
+        Err(Error::Answer { action: "list sandboxes", reason: "the listing has no end".to_owned() })
+    }
+
+    /// Ends a sandbox.
+    pub async fn kill(&self, id: &SandboxId) -> Result<()> {
+        let request = self.request(Method::DELETE, &format!("/sandboxes/{id}"), None)?;
+        self.call_empty("kill the sandbox", request).await
+    }
+
+    /// Makes a sandbox expire `seconds` from now.
+    pub async fn set_timeout(&self, id: &SandboxId, seconds: i64) -> Result<()> {
+        let action = "set the timeout";
+        let body = to_json(action, &TimeoutRequest { timeout: Some(seconds) })?;
+        let request = self.request(Method::POST, &format!("/sandboxes/{id}/timeout"), Some(body))?;
+        self.call_empty(action, request).await
+    }
+
+    /// Wakes a sandbox if it sleeps, and makes it live at least `seconds` more.
+    pub async fn connect(&self, id: &SandboxId, seconds: Option<i64>) -> Result<Sandbox> {
+        let action = "connect to the sandbox";
+        let body = to_json(action, &TimeoutRequest { timeout: seconds })?;
+        let request = self.request(Method::POST, &format!("/v2/sandboxes/{id}/connect"), Some(body))?;
+        self.call(action, request).await
+    }
+
+    /// What happened to a sandbox, as log lines from `start` (milliseconds since 1970) on.
+    pub async fn logs(&self, id: &SandboxId, start: Option<i64>, limit: Option<u32>) -> Result<SandboxLogs> {
+        let mut pairs = Vec::new();
+        pairs.extend(start.map(|n| ("start", n.to_string())));
+        pairs.extend(limit.map(|n| ("limit", n.to_string())));
+        self.fetch("read the logs", &format!("/sandboxes/{id}/logs{}", query::encode(&pairs))).await
+    }
+
+    /// What happened to all sandboxes, or to one.
+    pub async fn events(&self, id: Option<&SandboxId>, query: &EventQuery) -> Result<Vec<Event>> {
+        let one = id.map(|id| format!("/{id}")).unwrap_or_default();
+        self.fetch("list events", &format!("/events/sandboxes{one}{}", query.encode())).await
+    }
+
+    /// All templates.
+    pub async fn templates(&self) -> Result<Vec<Template>> {
+        self.fetch("list templates", "/templates").await
+    }
+
+    /// What the server is.
+    pub async fn status(&self) -> Result<ServerStatus> {
+        self.fetch("ask the server for its status", "/status").await
+    }
+
+    /// The description of the API.
+    pub async fn openapi(&self) -> Result<serde_json::Value> {
+        self.fetch("get the API's description", "/openapi.json").await
+    }
+
+    /// The way into a sandbox that this client may use: its commands and files.
+    pub async fn sandbox(&self, id: &SandboxId) -> Result<SandboxHandle> {
+        let detail = self.get(id).await?;
+        SandboxHandle::new(self.clone(), id.clone(), detail.envd_access_token.as_ref())
+    }
+
+    /// The way into a sandbox that was just created or connected to.
+    pub fn handle(&self, sandbox: &Sandbox) -> Result<SandboxHandle> {
+        SandboxHandle::new(self.clone(), sandbox.sandbox_id.clone(), sandbox.envd_access_token.as_ref())
+    }
+
+    fn request(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Request<SendBody>> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(self.http.uri(path)?)
+            .body(
+                Full::new(Bytes::from(body.clone().unwrap_or_default())).map_err(|never| match never {}).boxed_unsync(),
+            )
+            .map_err(|e| Error::InvalidInput(e.to_string()))?;
+        let headers = request.headers_mut();
+        headers.insert(API_KEY_HEADER, (*self.key).clone());
+        headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
+        if body.is_some() {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        Ok(request)
+    }
+
+    async fn fetch<T: DeserializeOwned>(&self, action: &'static str, path: &str) -> Result<T> {
+        let request = self.request(Method::GET, path, None)?;
+        self.call(action, request).await
+    }
+
+    async fn call<T: DeserializeOwned>(&self, action: &'static str, request: Request<SendBody>) -> Result<T> {
+        Ok(self.call_with_next(action, request).await?.0)
+    }
+
+    async fn call_with_next<T: DeserializeOwned>(
+        &self,
+        action: &'static str,
+        request: Request<SendBody>,
+    ) -> Result<(T, Option<String>)> {
+        within(action, async {
+            let response = self.http.send(action, request).await?;
+            let next = response.headers().get(NEXT_TOKEN_HEADER).and_then(|v| v.to_str().ok());
+            let next = next.filter(|t| !t.is_empty()).map(str::to_owned);
+            let bytes = collect(action, response, MAX_ANSWER_BYTES).await?;
+            let value = serde_json::from_slice(&bytes).map_err(|e| Error::Answer { action, reason: e.to_string() })?;
+            Ok((value, next))
+        })
+        .await
+    }
+
+    async fn call_empty(&self, action: &'static str, request: Request<SendBody>) -> Result<()> {
+        within(action, async {
+            let response = self.http.send(action, request).await?;
+            collect(action, response, MAX_ANSWER_BYTES).await.map(drop)
+        })
+        .await
+    }
+}
+
+/// How requests introduce themselves.
+pub(crate) const USER_AGENT: &str = concat!("cabana/", env!("CARGO_PKG_VERSION"));
+
+fn to_json(action: &'static str, value: &impl Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(value).map_err(|e| Error::InvalidInput(format!("cannot {action}: {e}")))
+}
+
+/// Bounds a call that answers once.
+pub(crate) async fn within<T>(action: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
+    match tokio::time::timeout(CALL_TIMEOUT, call).await {
+        Ok(result) => result,
+        Err(_) => Err(Error::TimedOut { action, seconds: CALL_TIMEOUT.as_secs() }),
+    }
+}

@@ -1,0 +1,149 @@
+//! What can go wrong between a caller and a sandbox.
+
+use std::error::Error as StdError;
+
+use cabana_types::{ErrorCode, SandboxId};
+
+/// Result of every call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A cause that comes from a library below.
+pub(crate) type Cause = Box<dyn StdError + Send + Sync>;
+
+/// An error of the client. `action` is what was tried, as in "list sandboxes".
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The base URL cannot be used.
+    #[error("`{url}` is not a usable API URL: {reason}")]
+    InvalidUrl {
+        /// What was given.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A value cannot be sent as it is.
+    #[error("{0}")]
+    InvalidInput(String),
+    /// No connection to the server could be made.
+    #[error("cannot reach the server at {url}")]
+    Unreachable {
+        /// Where it should have been.
+        url: String,
+        /// Why not.
+        #[source]
+        source: Cause,
+    },
+    /// The connection broke.
+    #[error("cannot {action}: the connection failed")]
+    Connection {
+        /// What was tried.
+        action: &'static str,
+        /// How it failed.
+        #[source]
+        source: Cause,
+    },
+    /// There was no answer in time.
+    #[error("cannot {action}: no answer within {seconds} s")]
+    TimedOut {
+        /// What was tried.
+        action: &'static str,
+        /// How long we waited.
+        seconds: u64,
+    },
+    /// The server refused; the message is its own.
+    #[error("cannot {action}: {message}")]
+    Api {
+        /// What was tried.
+        action: &'static str,
+        /// The HTTP status.
+        status: u16,
+        /// What the server said.
+        message: String,
+        /// The machine-readable cause, if it was sent and is known.
+        code: Option<ErrorCode>,
+    },
+    /// The guest refused a call; the message is its own.
+    #[error("cannot {action}: {message}")]
+    Guest {
+        /// What was tried.
+        action: &'static str,
+        /// The Connect code.
+        code: connectrpc::ErrorCode,
+        /// What the guest said.
+        message: String,
+    },
+    /// The sandbox went away while it was being used.
+    #[error("sandbox {id} ended: {reason}")]
+    Gone {
+        /// Which.
+        id: SandboxId,
+        /// What the server says about it.
+        reason: String,
+    },
+    /// An answer that does not have the agreed form.
+    #[error("cannot {action}: the answer is not understood: {reason}")]
+    Answer {
+        /// What was tried.
+        action: &'static str,
+        /// What is wrong with the answer.
+        reason: String,
+    },
+    /// What was to be sent could not be read.
+    #[error("cannot {action}: the data to send could not be read")]
+    Source {
+        /// What was tried.
+        action: &'static str,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// Whether the caller can mend it: a wrong value, a missing sandbox, a refused key.
+    pub fn is_callers_fault(&self) -> bool {
+        use connectrpc::ErrorCode as Code;
+        match self {
+            Self::InvalidUrl { .. } | Self::InvalidInput(_) | Self::Gone { .. } | Self::Source { .. } => true,
+            // 502 is the edge's word for a sandbox that is not there, or a port that is not open.
+            Self::Api { status, .. } => (400..500).contains(status) || *status == 502,
+            Self::Guest { code, .. } => matches!(
+                code,
+                Code::InvalidArgument
+                    | Code::NotFound
+                    | Code::AlreadyExists
+                    | Code::PermissionDenied
+                    | Code::FailedPrecondition
+                    | Code::OutOfRange
+                    | Code::Unauthenticated
+                    | Code::DeadlineExceeded
+            ),
+            Self::Unreachable { .. } | Self::Connection { .. } | Self::TimedOut { .. } | Self::Answer { .. } => false,
+        }
+    }
+
+    /// Whether it says that the thing asked for does not exist.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Api { status: 404, .. } | Self::Guest { code: connectrpc::ErrorCode::NotFound, .. })
+    }
+
+    /// Whether it says that the thing is there already.
+    pub fn is_already_exists(&self) -> bool {
+        matches!(self, Self::Guest { code: connectrpc::ErrorCode::AlreadyExists, .. })
+    }
+
+    /// Whether the connection broke, as it does when a sandbox is killed under a stream.
+    pub(crate) fn is_connection(&self) -> bool {
+        matches!(self, Self::Connection { .. } | Self::Unreachable { .. })
+            || matches!(self, Self::Api { status: 502, .. })
+    }
+}
+
+/// The innermost cause: "Connection refused" instead of the three layers around it.
+pub(crate) fn root_cause(error: &(dyn StdError + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(inner) = innermost.source() {
+        innermost = inner;
+    }
+    innermost.to_string()
+}

@@ -1,0 +1,207 @@
+//! Files of a sandbox. Contents are streamed both ways and never held whole.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use cabana_proto::filesystem as pb;
+use futures_util::{Stream, StreamExt, TryStreamExt};
+use http::{HeaderValue, Method, Request, header};
+use http_body::Frame;
+use http_body_util::{BodyExt, BodyStream, Empty, StreamBody};
+use hyper::body::Incoming;
+use jiff::Timestamp;
+
+use crate::api::within;
+use crate::error::{Cause, Error, Result, root_cause};
+use crate::http::{SendBody, SourceFailed, collect};
+use crate::query;
+use crate::sandbox::SandboxHandle;
+
+/// Largest answer to an upload that is read.
+const MAX_ANSWER_BYTES: usize = 1024 * 1024;
+
+/// What a path is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A link that leads nowhere.
+    Symlink,
+    /// A device, socket or pipe.
+    Other,
+}
+
+/// A file or directory of a sandbox. For a link, everything but `symlink_target` is about what it points to.
+#[derive(Debug, Clone)]
+pub struct FileEntry {
+    /// Its last component.
+    pub name: String,
+    /// Its absolute path.
+    pub path: String,
+    /// What it is.
+    pub kind: FileKind,
+    /// Size in bytes.
+    pub size: u64,
+    /// Permission bits.
+    pub mode: u32,
+    /// Owner's name.
+    pub owner: String,
+    /// Group's name.
+    pub group: String,
+    /// When it was last written.
+    pub modified: Option<Timestamp>,
+    /// Set for a link: where it leads.
+    pub symlink_target: Option<String>,
+}
+
+impl From<pb::EntryInfo> for FileEntry {
+    fn from(info: pb::EntryInfo) -> Self {
+        let kind = match info.r#type.as_known() {
+            Some(pb::FileType::FILE_TYPE_FILE) => FileKind::File,
+            Some(pb::FileType::FILE_TYPE_DIRECTORY) => FileKind::Directory,
+            Some(pb::FileType::FILE_TYPE_SYMLINK) => FileKind::Symlink,
+            _ => FileKind::Other,
+        };
+        let modified = info.modified_time.into_option().and_then(|t| Timestamp::new(t.seconds, t.nanos).ok());
+        Self {
+            name: info.name,
+            path: info.path,
+            kind,
+            size: u64::try_from(info.size).unwrap_or(0),
+            mode: info.mode & 0o7777,
+            owner: info.owner,
+            group: info.group,
+            modified,
+            symlink_target: info.symlink_target,
+        }
+    }
+}
+
+/// Contents of a file, as they arrive.
+pub struct FileStream {
+    body: BodyStream<Incoming>,
+    length: Option<u64>,
+}
+
+impl std::fmt::Debug for FileStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileStream").field("length", &self.length).finish_non_exhaustive()
+    }
+}
+
+impl FileStream {
+    /// How many bytes there will be, if the guest said so.
+    pub fn length(&self) -> Option<u64> {
+        self.length
+    }
+}
+
+impl Stream for FileStream {
+    type Item = Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            return match futures_util::ready!(self.body.poll_next_unpin(cx)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(bytes) => Poll::Ready(Some(Ok(bytes))),
+                    Err(_trailers) => continue,
+                },
+                Some(Err(e)) => {
+                    let source = root_cause(&e).into();
+                    Poll::Ready(Some(Err(Error::Connection { action: "read the file", source })))
+                }
+                None => Poll::Ready(None),
+            };
+        }
+    }
+}
+
+impl SandboxHandle {
+    /// Reads a file.
+    pub async fn read_file(&self, path: &str) -> Result<FileStream> {
+        let action = "read the file";
+        let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
+        let request = self.files_request(Method::GET, path, body)?;
+        let response = within(action, self.http().send(action, request)).await?;
+        let length = response.headers().get(header::CONTENT_LENGTH);
+        let length = length.and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
+        Ok(FileStream { body: BodyStream::new(response.into_body()), length })
+    }
+
+    /// Writes a file from a stream, making the directories above it. Takes as long as it takes.
+    pub async fn write_file<S>(&self, path: &str, contents: S, length: Option<u64>) -> Result<()>
+    where
+        S: Stream<Item = std::io::Result<Bytes>> + Send + 'static,
+    {
+        let action = "write the file";
+        let frames = contents.map_ok(Frame::data).map_err(|e| Cause::from(SourceFailed(e)));
+        let body: SendBody = StreamBody::new(frames).boxed_unsync();
+        let mut request = self.files_request(Method::POST, path, body)?;
+        let headers = request.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+        if let Some(length) = length {
+            headers.insert(header::CONTENT_LENGTH, length.into());
+        }
+        let response = self.http().send(action, request).await?;
+        within(action, collect(action, response, MAX_ANSWER_BYTES)).await.map(drop)
+    }
+
+    fn files_request(&self, method: Method, path: &str, body: SendBody) -> Result<Request<SendBody>> {
+        let mut pairs = vec![("path", path.to_owned())];
+        pairs.extend(self.user().map(|user| ("username", user.to_owned())));
+        let mut request = Request::builder()
+            .method(method)
+            .uri(self.http().uri(&format!("/files{}", query::encode(&pairs)))?)
+            .body(body)
+            .map_err(|e| Error::InvalidInput(e.to_string()))?;
+        *request.headers_mut() = self.headers().clone();
+        Ok(request)
+    }
+
+    /// What a path is.
+    pub async fn stat(&self, path: &str) -> Result<FileEntry> {
+        let action = "look at the path";
+        let request = pb::StatRequest { path: path.to_owned(), ..Default::default() };
+        let answer = self.filesystem().stat_with_options(request, Self::unary()).await;
+        one_entry(action, answer.map_err(|e| self.error(action, e))?.into_owned().entry.into_option())
+    }
+
+    /// What is in a directory, `depth` levels deep (1 for the directory alone).
+    pub async fn list_dir(&self, path: &str, depth: u32) -> Result<Vec<FileEntry>> {
+        let request = pb::ListDirRequest { path: path.to_owned(), depth, ..Default::default() };
+        let answer = self.filesystem().list_dir_with_options(request, Self::unary()).await;
+        let entries = answer.map_err(|e| self.error("list the directory", e))?.into_owned().entries;
+        Ok(entries.into_iter().map(FileEntry::from).collect())
+    }
+
+    /// Makes a directory and those above it.
+    pub async fn make_dir(&self, path: &str) -> Result<FileEntry> {
+        let action = "make the directory";
+        let request = pb::MakeDirRequest { path: path.to_owned(), ..Default::default() };
+        let answer = self.filesystem().make_dir_with_options(request, Self::unary()).await;
+        one_entry(action, answer.map_err(|e| self.error(action, e))?.into_owned().entry.into_option())
+    }
+
+    /// Removes a file, or a directory with everything in it.
+    pub async fn remove(&self, path: &str) -> Result<()> {
+        let request = pb::RemoveRequest { path: path.to_owned(), ..Default::default() };
+        let answer = self.filesystem().remove_with_options(request, Self::unary()).await;
+        answer.map(drop).map_err(|e| self.error("remove the path", e))
+    }
+
+    /// Moves a file or directory.
+    pub async fn rename(&self, source: &str, destination: &str) -> Result<FileEntry> {
+        let action = "move the path";
+        let request =
+            pb::MoveRequest { source: source.to_owned(), destination: destination.to_owned(), ..Default::default() };
+        let answer = self.filesystem().r#move_with_options(request, Self::unary()).await;
+        one_entry(action, answer.map_err(|e| self.error(action, e))?.into_owned().entry.into_option())
+    }
+}
+
+fn one_entry(action: &'static str, entry: Option<pb::EntryInfo>) -> Result<FileEntry> {
+    entry.map(FileEntry::from).ok_or_else(|| Error::Answer { action, reason: "it has no entry".to_owned() })
+}
