@@ -2,3 +2,21 @@
 //! single-threaded process that clones sandboxes. Only this crate and `net` contain `unsafe` on the host.
 
 pub mod btrfs;
+pub mod capabilities;
+pub mod cgroup;
+pub mod error;
+pub mod launcher;
+pub mod plan;
+pub mod process;
+pub mod seccomp;
+
+mod channel;
+mod device;
+mod init;
+mod kernel;
+mod procfs;
+mod root;
+mod sysfs;
+
+pub use error::Error;
+pub use launcher::Launcher;

@@ -1,0 +1,75 @@
+//! Messages with descriptors over a Unix socket: between the server and the launcher, and between the launcher and a sandbox's first
+//! process.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+
+/// Descriptors in one message.
+pub(crate) const MAX_FDS: usize = 8;
+/// Bytes in one message.
+pub(crate) const MAX_BYTES: usize = 64 * 1024;
+
+/// Two connected ends that keep message boundaries and close on exec.
+pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+}
+
+/// Sends one message.
+pub(crate) fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(Errno::TOOBIG);
+    }
+    sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL).map(drop)
+}
+
+/// One message; `None` when the other end is closed.
+pub(crate) fn receive(socket: impl AsFd, flags: RecvFlags) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)>, Errno> {
+    let mut bytes = vec![0; MAX_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        match recvmsg(socket.as_fd(), &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC | flags)
+        {
+            Err(Errno::INTR) => {}
+            other => break other?,
+        }
+    };
+    let mut fds = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            fds.extend(rights);
+        }
+    }
+    if received.bytes == 0 && fds.is_empty() {
+        return Ok(None);
+    }
+    bytes.truncate(received.bytes);
+    Ok(Some((bytes, fds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn carries_bytes_and_descriptors() {
+        let (a, b) = pair().unwrap();
+        let file = std::fs::File::open("/dev/null").unwrap();
+        send(&a, b"hello", &[file.as_fd(), file.as_fd()]).unwrap();
+        let (bytes, fds) = receive(&b, RecvFlags::empty()).unwrap().unwrap();
+        assert_eq!((bytes.as_slice(), fds.len()), (&b"hello"[..], 2));
+        drop(a);
+        assert!(receive(&b, RecvFlags::empty()).unwrap().is_none());
+    }
+}

@@ -1,0 +1,50 @@
+//! What can go wrong between the host's kernel and a sandbox.
+
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A system call failed.
+    #[error("{step}")]
+    Step {
+        /// What was being done.
+        step: &'static str,
+        /// The kernel's answer.
+        #[source]
+        source: Errno,
+    },
+    /// An operation on a path failed.
+    #[error("{action} {path}")]
+    Path {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The launcher answered with an error of its own or of the sandbox's first process.
+    #[error("{0}")]
+    Launch(String),
+    /// The launcher is gone or does not speak the protocol.
+    #[error("the launcher {0}")]
+    Launcher(&'static str),
+    /// The machine lacks something.
+    #[error("{0}")]
+    Unsupported(String),
+}
+
+/// Names the step whose system call failed.
+pub(crate) trait During<T> {
+    fn during(self, step: &'static str) -> Result<T, Error>;
+}
+
+impl<T> During<T> for Result<T, Errno> {
+    fn during(self, step: &'static str) -> Result<T, Error> {
+        self.map_err(|source| Error::Step { step, source })
+    }
+}

@@ -1,0 +1,166 @@
+//! What the first process of a sandbox does from its clone to the start of the guest. It runs in a copy of the launcher, and from the
+//! first line with the sandbox's own ids.
+
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use cabana_types::guest::{CONFIG_FD, LISTENER_FD, READY_FD};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change, unmount};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{Gid, Uid};
+
+use crate::error::{During, Error};
+use crate::plan::Plan;
+use crate::root::{INERT, attach, copy_tree, directory, file, filesystem, within};
+use crate::{capabilities, channel, device, kernel, procfs, seccomp, sysfs};
+
+/// Descriptors that the first process needs.
+pub(crate) struct Inherited {
+    /// The template, with the sandbox's ids.
+    pub template: OwnedFd,
+    /// The disk, with the sandbox's ids.
+    pub disk: OwnedFd,
+    /// See [`crate::plan::PlanFd`].
+    pub listener: OwnedFd,
+    /// See [`crate::plan::PlanFd`].
+    pub config: OwnedFd,
+    /// See [`crate::plan::PlanFd`].
+    pub ready: OwnedFd,
+}
+
+/// Becomes the guest. On an error tells the launcher through `status` and exits.
+pub(crate) fn become_guest(
+    plan: &Plan,
+    inherited: Inherited,
+    guest: BorrowedFd<'_>,
+    status: BorrowedFd<'_>,
+    filters: &seccomp::Filters,
+) -> ! {
+    // From `place_descriptors` on the numbers belong to other files: nothing may be closed by its old owner.
+    let inherited = std::mem::ManuallyDrop::new(inherited);
+    if let Err(error) = prepare(plan, &inherited, filters) {
+        fail(status, &error);
+    }
+    if let Err(source) = place_descriptors(&inherited, guest, status) {
+        fail(status, &Error::Step { step: "place descriptors", source });
+    }
+    // SAFETY: `place_descriptors` has just put them there, and nothing else owns the numbers.
+    let (guest, status) = unsafe { (BorrowedFd::borrow_raw(GUEST_FD), BorrowedFd::borrow_raw(STATUS_FD)) };
+    let source = kernel::execute(
+        guest,
+        &[c"cabana-guest"],
+        &[c"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", c"HOME=/root"],
+    );
+    fail(status, &Error::Step { step: "start the guest", source })
+}
+
+fn fail(status: BorrowedFd<'_>, error: &Error) -> ! {
+    let cause = std::error::Error::source(error).map(|c| format!(": {c}")).unwrap_or_default();
+    let _ = channel::send(status, format!("{error}{cause}").as_bytes(), &[]);
+    // SAFETY: ends this process at once; nothing of the launcher's that was copied into it may be run down.
+    unsafe { libc::_exit(1) }
+}
+
+/// Where the guest's executable and the status socket are just before the start; both close with it.
+const GUEST_FD: i32 = 6;
+const STATUS_FD: i32 = 7;
+
+fn prepare(plan: &Plan, inherited: &Inherited, filters: &seccomp::Filters) -> Result<(), Error> {
+    rustix::thread::set_thread_groups(&[]).during("clear groups")?;
+    rustix::thread::set_thread_res_gid(Gid::ROOT, Gid::ROOT, Gid::ROOT).during("become root's group inside")?;
+    rustix::thread::set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT).during("become root inside")?;
+    rustix::process::setsid().during("start a session")?;
+    kernel::unshare_cgroup().during("enter a cgroup namespace")?;
+    rustix::system::sethostname(plan.id.as_str().as_bytes()).during("set the host name")?;
+
+    mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE).during("make mounts private")?;
+    let root = crate::root::overlay(inherited.template.as_fd(), inherited.disk.as_fd())?;
+    let staging = openat(CWD, &plan.staging, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .during("open the staging directory")?;
+    attach(&root, &staging).during("attach the root")?;
+
+    let files = files(plan)?;
+    let dev = device::mount(root.as_fd(), plan.shm_bytes)?;
+    let boot_id =
+        openat(&files, "boot_id", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).during("open the boot id")?;
+    procfs::mount(root.as_fd(), dev.as_fd(), boot_id.as_fd())?;
+    sysfs::mount(root.as_fd(), &plan.cgroups)?;
+    let etc = match within(&root, "etc") {
+        Ok(etc) => etc,
+        Err(_) => directory(&root, "etc")?,
+    };
+    for name in ETC_FILES {
+        attach(copy_tree(&files, name, false).during("copy a file of /etc")?, file(&etc, name)?)
+            .during("attach a file of /etc")?;
+    }
+
+    rustix::process::fchdir(&root).during("enter the root")?;
+    rustix::process::pivot_root(".", ".").during("change the root")?;
+    unmount(".", UnmountFlags::DETACH).during("leave the host's root")?;
+    rustix::process::chdir("/").during("go to the root")?;
+
+    limits()?;
+    kernel::join_new_keyring().during("join a new keyring")?;
+    // Filters first: without `no_new_privs` installing them needs a capability that is then given up.
+    filters.install().during("install the system call filter")?;
+    capabilities::restrict()
+}
+
+const ETC_FILES: [&str; 3] = ["resolv.conf", "hosts", "hostname"];
+
+/// Small files that are different in every sandbox, on a file system of their own that is not part of its disk.
+fn files(plan: &Plan) -> Result<OwnedFd, Error> {
+    let files = filesystem("tmpfs", &[("mode", "0755"), ("size", "256k"), ("nr_inodes", "8")], INERT)?;
+    let hostname = format!("{}\n", plan.id);
+    let boot_id = format!("{}\n", plan.boot_id);
+    let contents =
+        [("resolv.conf", &plan.resolv_conf), ("hosts", &plan.hosts), ("hostname", &hostname), ("boot_id", &boot_id)];
+    for (name, content) in contents {
+        let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(if name == "boot_id" { 0o444 } else { 0o644 });
+        let file = openat(&files, name, create, mode).during("make a small file")?;
+        std::fs::File::from(file)
+            .write_all(content.as_bytes())
+            .map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
+            .during("write a small file")?;
+    }
+    Ok(files)
+}
+
+fn limits() -> Result<(), Error> {
+    let set = |resource, wanted: u64| {
+        // Raising a hard limit takes a capability that not every host grants: never ask for more than there is.
+        let hard = getrlimit(resource).maximum.unwrap_or(u64::MAX).min(wanted);
+        setrlimit(resource, Rlimit { current: Some(hard), maximum: Some(hard) })
+    };
+    set(Resource::Core, 0).during("limit core dumps")?;
+    set(Resource::Nofile, 1_048_576).during("limit open files")?;
+    set(Resource::Memlock, 64 << 20).during("limit locked memory")
+}
+
+fn place_descriptors(inherited: &Inherited, guest: BorrowedFd<'_>, status: BorrowedFd<'_>) -> Result<(), Errno> {
+    // Out of the way of the fixed numbers first.
+    let lifted = [
+        (kernel::lift(&inherited.listener, 64)?, LISTENER_FD, true),
+        (kernel::lift(&inherited.config, 64)?, CONFIG_FD, true),
+        (kernel::lift(&inherited.ready, 64)?, READY_FD, true),
+        (kernel::lift(guest, 64)?, GUEST_FD, false),
+        (kernel::lift(status, 64)?, STATUS_FD, false),
+    ];
+    let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    let null = kernel::lift(null, 64)?;
+    for number in 0..3 {
+        kernel::place(&null, number, true)?;
+    }
+    for (fd, number, keep) in &lifted {
+        kernel::place(fd, *number, *keep)?;
+    }
+    debug_assert!(null.as_raw_fd() >= 64);
+    // The owners below are forgotten by the start of the guest, or the process exits.
+    std::mem::forget(lifted);
+    std::mem::forget(null);
+    #[allow(clippy::cast_sign_loss)] // a constant
+    kernel::close_from(STATUS_FD as u32 + 1)
+}

@@ -1,0 +1,146 @@
+//! The launcher: a resident single-threaded process that clones sandboxes on request. The threaded server never does that itself, because
+//! what runs between a clone and the start of a program must not meet another thread's locks.
+//!
+//! This file is the server's handle; `launcher/serve.rs` is the process. They share a socket: a request is a [`Plan`] with its descriptors, an answer
+//! names the sandbox. Sandboxes do not depend on the launcher once they run, nor does it on them.
+
+mod serve;
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cabana_types::SandboxId;
+use rustix::net::RecvFlags;
+
+use crate::channel;
+use crate::error::{During, Error};
+use crate::plan::{Answer, Plan, PlanFd};
+
+pub use serve::main;
+
+/// A sandbox's first process, right after its start.
+#[derive(Debug)]
+pub struct Launched {
+    /// Its pid on the host.
+    pub pid: i32,
+    /// A descriptor of it.
+    pub pidfd: OwnedFd,
+}
+
+/// What to do with the launcher's answer. Called on the launcher's reader thread: must not block.
+pub type Reply = Box<dyn FnOnce(Result<Launched, Error>) + Send>;
+
+/// The server's handle of the launcher. Starts it when needed, and again if it died.
+pub struct Launcher {
+    program: PathBuf,
+    guest: PathBuf,
+    running: Mutex<Option<Running>>,
+}
+
+struct Running {
+    process: Child,
+    socket: Arc<OwnedFd>,
+    waiting: Arc<Mutex<HashMap<SandboxId, Reply>>>,
+}
+
+impl Launcher {
+    /// Starts the launcher: `program launcher <guest>`.
+    pub fn start(program: &Path, guest: &Path) -> Result<Self, Error> {
+        let launcher = Self { program: program.to_owned(), guest: guest.to_owned(), running: Mutex::new(None) };
+        launcher.lock().replace(launcher.spawn()?);
+        Ok(launcher)
+    }
+
+    /// Asks for a sandbox. The descriptors are in the order of [`PlanFd`]; they are copied, and may be closed when this returns.
+    pub fn launch(&self, plan: &Plan, fds: [BorrowedFd<'_>; PlanFd::COUNT], reply: Reply) {
+        if let Err((error, reply)) = self.request(plan, fds, reply) {
+            reply(Err(error));
+        }
+    }
+
+    fn request(&self, plan: &Plan, fds: [BorrowedFd<'_>; PlanFd::COUNT], reply: Reply) -> Result<(), (Error, Reply)> {
+        let bytes = match serde_json::to_vec(plan) {
+            Ok(bytes) if bytes.len() <= channel::MAX_BYTES => bytes,
+            _ => return Err((Error::Launcher("cannot take a plan of this size"), reply)),
+        };
+        let mut running = self.lock();
+        let gone = |running: &mut Running| !matches!(running.process.try_wait(), Ok(None));
+        if running.as_mut().is_none_or(gone) {
+            match self.spawn() {
+                Ok(fresh) => *running = Some(fresh),
+                Err(error) => return Err((error, reply)),
+            }
+        }
+        let Some(current) = running.as_ref() else { return Err((Error::Launcher("is not running"), reply)) };
+        lock(&current.waiting).insert(plan.id.clone(), reply);
+        match channel::send(&*current.socket, &bytes, &fds).during("send a plan to the launcher") {
+            Ok(()) => Ok(()),
+            Err(error) => match lock(&current.waiting).remove(&plan.id) {
+                Some(reply) => Err((error, reply)),
+                // The reader saw the launcher's end first and has answered.
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn spawn(&self) -> Result<Running, Error> {
+        let (ours, theirs) = channel::pair().during("make the launcher's socket")?;
+        let process = Command::new(&self.program)
+            .arg("launcher")
+            .arg(&self.guest)
+            .env_clear()
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|source| Error::Path { action: "start", path: self.program.clone(), source })?;
+        let socket = Arc::new(ours);
+        let waiting = Arc::new(Mutex::new(HashMap::new()));
+        let reader = (Arc::clone(&socket), Arc::clone(&waiting));
+        std::thread::Builder::new()
+            .name("launcher-answers".into())
+            .spawn(move || read_answers(&reader.0, &reader.1))
+            .map_err(|source| Error::Path { action: "start a thread for", path: self.program.clone(), source })?;
+        Ok(Running { process, socket, waiting })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Running>> {
+        lock(&self.running)
+    }
+}
+
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        if let Some(mut running) = self.lock().take() {
+            // The launcher ends when its socket does.
+            let _ = rustix::net::shutdown(&*running.socket, rustix::net::Shutdown::Both);
+            let _ = running.process.wait();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read_answers(socket: &OwnedFd, waiting: &Mutex<HashMap<SandboxId, Reply>>) {
+    while let Ok(Some((bytes, mut fds))) = channel::receive(socket.as_fd(), RecvFlags::empty()) {
+        let Ok(answer) = serde_json::from_slice(&bytes) else { break };
+        let (id, result) = match answer {
+            Answer::Launched { id, pid } => match fds.pop() {
+                Some(pidfd) => (id, Ok(Launched { pid, pidfd })),
+                None => (id, Err(Error::Launcher("sent no process descriptor"))),
+            },
+            Answer::Failed { id, message } => (id, Err(Error::Launch(message))),
+        };
+        if let Some(reply) = lock(waiting).remove(&id) {
+            reply(result);
+        }
+    }
+    let left: Vec<Reply> = lock(waiting).drain().map(|(_, reply)| reply).collect();
+    for reply in left {
+        reply(Err(Error::Launcher("has died")));
+    }
+}

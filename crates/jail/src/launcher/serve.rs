@@ -1,0 +1,216 @@
+//! The launcher process itself.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use cabana_types::SandboxId;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+
+use crate::channel;
+use crate::error::{During, Error};
+use crate::init::{self, Inherited};
+use crate::kernel::{self, Cloned};
+use crate::plan::{Answer, Plan, PlanFd};
+use crate::process;
+use crate::root::idmapped;
+use crate::seccomp::Filters;
+
+/// Namespaces of a sandbox that are made by its clone. The network's is prepared beforehand, the cgroup's is made when the process is in its cgroups.
+const NAMESPACES: u64 =
+    (libc::CLONE_NEWUSER | libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC) as u64
+        | CLONE_NEWTIME;
+const CLONE_NEWTIME: u64 = 0x80;
+
+/// Runs the launcher until the socket at descriptor 0 is closed. The process must be single-threaded.
+pub fn main(guest: &Path) -> Result<(), Error> {
+    // Sandboxes are watched by descriptor; the kernel may forget their first processes at once.
+    // SAFETY: no handler is installed.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+    // A signal for the server's terminal is not for us: we end when the server does.
+    rustix::process::setsid().during("start a session").or_else(|_| Ok::<_, Error>(rustix::process::getpid()))?;
+    let server = std::io::stdin();
+    let mut launcher = Process {
+        guest: sealed_copy(guest)?,
+        filters: Filters::compile()?,
+        host_network: open("/proc/self/ns/net")?,
+        pending: HashMap::new(),
+    };
+    loop {
+        let ids: Vec<SandboxId> = launcher.pending.keys().cloned().collect();
+        let (readable, finished) = {
+            let mut fds = vec![PollFd::new(&server, PollFlags::IN)];
+            fds.extend(ids.iter().map(|id| PollFd::new(&launcher.pending[id].status, PollFlags::IN)));
+            match poll(&mut fds, None) {
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error).during("wait for requests"),
+            }
+            let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+            (
+                ready[0],
+                ids.into_iter().zip(ready[1..].to_vec()).filter(|(_, r)| *r).map(|(id, _)| id).collect::<Vec<_>>(),
+            )
+        };
+        for id in finished {
+            launcher.finish(server.as_fd(), id)?;
+        }
+        if readable {
+            match channel::receive(&server, RecvFlags::empty()).during("receive a request")? {
+                Some((bytes, fds)) => launcher.begin(server.as_fd(), &bytes, fds)?,
+                None => {
+                    for pending in launcher.pending.values() {
+                        let _ = process::kill(&pending.pidfd);
+                    }
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+struct Process {
+    guest: OwnedFd,
+    filters: Filters,
+    host_network: OwnedFd,
+    pending: HashMap<SandboxId, Pending>,
+}
+
+/// A sandbox whose first process is on its way to the guest.
+struct Pending {
+    pid: i32,
+    pidfd: OwnedFd,
+    status: OwnedFd,
+}
+
+impl Process {
+    fn begin(&mut self, server: BorrowedFd<'_>, bytes: &[u8], fds: Vec<OwnedFd>) -> Result<(), Error> {
+        let Ok(plan) = serde_json::from_slice::<Plan>(bytes) else {
+            return Err(Error::Launcher("got a request that it does not understand"));
+        };
+        let Ok(fds) = <[OwnedFd; PlanFd::COUNT]>::try_from(fds) else {
+            return answer(server, failed(plan.id, "descriptors are missing"), None);
+        };
+        let id = plan.id.clone();
+        match self.launch(&plan, fds) {
+            Ok(pending) => {
+                self.pending.insert(id, pending);
+                Ok(())
+            }
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(|c| format!(": {c}")).unwrap_or_default();
+                answer(server, failed(id, &format!("{error}{cause}")), None)
+            }
+        }
+    }
+
+    fn launch(&self, plan: &Plan, fds: [OwnedFd; PlanFd::COUNT]) -> Result<Pending, Error> {
+        let [network, template, disk, listener, config, ready] = fds;
+        let (ours, theirs) = channel::pair().during("make a status socket")?;
+        kernel::enter_network(network.as_fd()).during("enter the network namespace")?;
+        // SAFETY: this process has one thread.
+        let cloned = unsafe { kernel::clone_into(NAMESPACES) };
+        if matches!(cloned, Ok(Cloned::Child)) {
+            drop(ours);
+            self.child(plan, theirs, listener, config, ready);
+        }
+        // If this fails every later sandbox would be made in the wrong place: let the server start another launcher.
+        kernel::enter_network(self.host_network.as_fd()).during("return to the host's network namespace")?;
+        let Cloned::Parent { pid, pidfd } = cloned.during("clone")? else {
+            return Err(Error::Launcher("continued as its child"));
+        };
+        drop(theirs);
+        let pending = Pending { pid, pidfd, status: ours };
+        match release(plan, &pending, &template, &disk) {
+            Ok(()) => Ok(pending),
+            Err(error) => {
+                let _ = process::kill(&pending.pidfd);
+                Err(error)
+            }
+        }
+    }
+
+    /// In the clone: waits until the launcher has set up ids, cgroups and layers, then becomes the guest.
+    fn child(&self, plan: &Plan, status: OwnedFd, listener: OwnedFd, config: OwnedFd, ready: OwnedFd) -> ! {
+        // SAFETY: no handler is installed.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+        let layers = channel::receive(&status, RecvFlags::empty()).ok().flatten();
+        let layers = layers.and_then(|(_, fds)| <[OwnedFd; 2]>::try_from(fds).ok());
+        let Some([template, disk]) = layers else {
+            // The launcher gave up, or is gone.
+            // SAFETY: ends this process at once.
+            unsafe { libc::_exit(1) }
+        };
+        let inherited = Inherited { template, disk, listener, config, ready };
+        init::become_guest(plan, inherited, self.guest.as_fd(), status.as_fd(), &self.filters)
+    }
+
+    /// The status socket of a clone spoke, or was closed by the start of the guest.
+    fn finish(&mut self, server: BorrowedFd<'_>, id: SandboxId) -> Result<(), Error> {
+        let Some(pending) = self.pending.remove(&id) else { return Ok(()) };
+        match channel::receive(&pending.status, RecvFlags::DONTWAIT) {
+            Ok(None) => answer(server, Answer::Launched { id, pid: pending.pid }, Some(pending.pidfd.as_fd())),
+            Ok(Some((message, _))) => {
+                let _ = process::kill(&pending.pidfd);
+                answer(server, failed(id, &String::from_utf8_lossy(&message)), None)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {
+                self.pending.insert(id, pending);
+                Ok(())
+            }
+            Err(error) => {
+                let _ = process::kill(&pending.pidfd);
+                answer(server, failed(id, &format!("read the status of the first process: {error}")), None)
+            }
+        }
+    }
+}
+
+/// Gives a waiting clone its ids, cgroups and layers, and lets it go on.
+fn release(plan: &Plan, pending: &Pending, template: &OwnedFd, disk: &OwnedFd) -> Result<(), Error> {
+    let pid = pending.pid;
+    for map in ["uid_map", "gid_map"] {
+        write(Path::new(&format!("/proc/{pid}/{map}")), &plan.uids.map())?;
+    }
+    for cgroup in &plan.cgroups {
+        write(&cgroup.path.join("cgroup.procs"), &pid.to_string())?;
+    }
+    let users = open(&format!("/proc/{pid}/ns/user"))?;
+    let (template, disk) = (idmapped(template.as_fd(), users.as_fd())?, idmapped(disk.as_fd(), users.as_fd())?);
+    channel::send(&pending.status, b"go", &[template.as_fd(), disk.as_fd()]).during("release the first process")
+}
+
+fn answer(server: BorrowedFd<'_>, answer: Answer, fd: Option<BorrowedFd<'_>>) -> Result<(), Error> {
+    let bytes = serde_json::to_vec(&answer).map_err(|_| Error::Launcher("cannot spell its answer"))?;
+    channel::send(server, &bytes, fd.as_slice()).during("answer the server")
+}
+
+fn failed(id: SandboxId, message: &str) -> Answer {
+    Answer::Failed { id, message: message.to_owned() }
+}
+
+/// The guest's executable in memory, sealed: nothing inside a sandbox can write to it, nor reach the host's file through `/proc/self/exe`.
+fn sealed_copy(guest: &Path) -> Result<OwnedFd, Error> {
+    let failed = |source| Error::Path { action: "read", path: guest.to_owned(), source };
+    let mut from = File::open(guest).map_err(failed)?;
+    let copy = memfd_create("cabana-guest", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+        .during("make the guest's memory file")?;
+    let mut to = File::from(copy);
+    std::io::copy(&mut from, &mut to).map_err(failed)?;
+    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    fcntl_add_seals(&to, seals).during("seal the guest")?;
+    Ok(to.into())
+}
+
+fn open(path: &str) -> Result<OwnedFd, Error> {
+    File::open(path).map(OwnedFd::from).map_err(|source| Error::Path { action: "open", path: path.into(), source })
+}
+
+fn write(path: &Path, content: &str) -> Result<(), Error> {
+    // One write: the kernel takes these files only whole.
+    std::fs::write(path, content).map_err(|source| Error::Path { action: "write", path: path.to_owned(), source })
+}

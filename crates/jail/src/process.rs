@@ -1,0 +1,57 @@
+//! Processes that are not our children: told apart by pid and start time, watched and ended by descriptor.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// A process as it can be written down: a pid alone may meanwhile belong to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ProcessName {
+    /// Its pid.
+    pub pid: i32,
+    /// When it started, in clock ticks since boot.
+    pub started: u64,
+}
+
+impl ProcessName {
+    /// Names a living process.
+    pub fn of(pid: i32) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        Some(Self { pid, started: start_time(&stat)? })
+    }
+
+    /// Opens the process, if it is still the same one.
+    pub fn open(self) -> Option<OwnedFd> {
+        let fd = pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::NONBLOCK).ok()?;
+        // Opened first, then compared: from here on the descriptor means the process that was compared.
+        (Self::of(self.pid)? == self).then_some(fd)
+    }
+}
+
+/// The 22nd field of `/proc/<pid>/stat`; the second is a name in parentheses that may contain anything.
+fn start_time(stat: &str) -> Option<u64> {
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// Ends a process at once. If it is the first of a pid namespace, everything in that ends with it.
+pub fn kill(pidfd: impl AsFd) -> Result<(), Errno> {
+    match pidfd_send_signal(pidfd, Signal::KILL) {
+        Ok(()) | Err(Errno::SRCH) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_processes_apart() {
+        let me = ProcessName::of(std::process::id() as i32).unwrap();
+        assert!(me.open().is_some());
+        assert!(ProcessName { started: me.started + 1, ..me }.open().is_none());
+        assert_eq!(start_time("1 (a) b) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 77 9"), Some(77));
+        assert_eq!(start_time("garbage"), None);
+    }
+}
