@@ -76,10 +76,15 @@ fn prepare(plan: &Plan, inherited: &Inherited, filters: &seccomp::Filters) -> Re
     rustix::system::sethostname(plan.id.as_str().as_bytes()).during("set the host name")?;
 
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE).during("make mounts private")?;
+    let [template, disk, staging] = ["template", "disk", "root"].map(|name| {
+        openat(CWD, plan.staging.join(name), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .during("open the staging directory")
+    });
+    // The kernel takes layers of an overlay only from this mount namespace.
+    attach(&inherited.template, template?).during("attach the template")?;
+    attach(&inherited.disk, disk?).during("attach the disk")?;
     let root = crate::root::overlay(inherited.template.as_fd(), inherited.disk.as_fd())?;
-    let staging = openat(CWD, &plan.staging, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .during("open the staging directory")?;
-    attach(&root, &staging).during("attach the root")?;
+    attach(&root, staging?).during("attach the root")?;
 
     let files = files(plan)?;
     let dev = device::mount(root.as_fd(), plan.shm_bytes)?;

@@ -42,7 +42,7 @@ pub struct Plan {
     pub uids: UidRange,
     /// Cgroups that its first process joins.
     pub cgroups: Vec<CgroupDir>,
-    /// An empty directory on the host to put its root on while it is being made.
+    /// A directory on the host with the empty directories `template`, `disk` and `root`, where its mounts are put together.
     pub staging: PathBuf,
     /// Content of `/etc/resolv.conf`.
     pub resolv_conf: String,

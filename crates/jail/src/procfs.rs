@@ -51,7 +51,9 @@ pub(crate) fn mount(root: BorrowedFd<'_>, dev: BorrowedFd<'_>, boot_id: Borrowed
         attach(&mask, &place).during("mask a part of /proc")?;
     }
     if let Some(place) = find(&proc, "sys/kernel/random/boot_id")? {
-        attach(copy_tree(boot_id, "", false).during("copy the boot id")?, place).during("attach the boot id")?;
+        let copy = copy_tree(boot_id, "", false).during("copy the boot id")?;
+        make_read_only(&copy).during("make the boot id read-only")?;
+        attach(&copy, place).during("attach the boot id")?;
     }
     Ok(proc)
 }

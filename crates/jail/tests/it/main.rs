@@ -1,0 +1,192 @@
+//! A sandbox from the inside, launched for real. Needs root.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::mpsc;
+
+use cabana_jail::cgroup::Cgroups;
+use cabana_jail::launcher::{Launched, Launcher};
+use cabana_jail::plan::{Plan, UidRange};
+use cabana_types::{Resources, SandboxId};
+
+fn example(name: &str) -> PathBuf {
+    // target/<profile>/deps/it-… and target/<profile>/examples/…
+    let profile = std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().to_owned();
+    profile.join("examples").join(name)
+}
+
+/// A network namespace of its own.
+fn network() -> File {
+    std::thread::spawn(|| {
+        rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNET).unwrap();
+        File::open("/proc/thread-self/ns/net").unwrap()
+    })
+    .join()
+    .unwrap()
+}
+
+struct World {
+    id: SandboxId,
+    dir: tempfile::TempDir,
+    cgroups: Cgroups,
+    launcher: Launcher,
+}
+
+impl World {
+    fn new(tag: u8) -> Self {
+        assert!(rustix::process::getuid().is_root(), "this test needs root");
+        let id = SandboxId::from_random([tag; 20]);
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["disk/upper", "disk/work", "staging/template", "staging/disk", "staging/root"] {
+            fs::create_dir_all(dir.path().join(name)).unwrap();
+        }
+        // World-accessible: the sandbox's root is nobody outside.
+        fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let cgroups = Cgroups::open(&format!("cabana-jail-test-{}-{tag}", std::process::id())).unwrap();
+        let launcher = Launcher::start(&example("launcher"), &example("probe")).unwrap();
+        Self { id, dir, cgroups, launcher }
+    }
+
+    fn launch(&self, template: &str) -> Result<(Launched, File), cabana_jail::Error> {
+        let plan = Plan {
+            id: self.id.clone(),
+            uids: UidRange { base: 0x7fff_0000 },
+            cgroups: self.cgroups.create(&self.id, Resources::default())?,
+            staging: self.dir.path().join("staging"),
+            resolv_conf: "nameserver 100.96.0.1\n".into(),
+            hosts: "127.0.0.1 localhost\n".into(),
+            boot_id: "11111111-2222-4333-8444-555555555555".into(),
+            shm_bytes: 1 << 20,
+        };
+        let socket = self.dir.path().join("guest.sock");
+        let _ = fs::remove_file(&socket);
+        let listener = UnixListener::bind(socket).unwrap();
+        let (report, ready) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        let (network, template) = (network(), File::open(template).unwrap());
+        let disk = File::open(self.dir.path().join("disk")).unwrap();
+        let config = File::open("/dev/null").unwrap();
+        let (answer, answered) = mpsc::channel();
+        let fds = [network.as_fd(), template.as_fd(), disk.as_fd(), listener.as_fd(), config.as_fd(), ready.as_fd()];
+        self.launcher.launch(&plan, fds, Box::new(move |a| answer.send(a).unwrap()));
+        drop::<OwnedFd>(ready);
+        Ok((answered.recv().unwrap()?, File::from(report)))
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.cgroups.kill(&self.id);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        while !self.cgroups.remove(&self.id).unwrap_or(true) && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        self.cgroups.close();
+    }
+}
+
+#[test]
+fn inside() {
+    let world = World::new(1);
+    // The machine's own root as the template: the probe is an ordinary program that needs its libraries.
+    let (launched, mut report) = world.launch("/").unwrap();
+    assert!(launched.pid > 1);
+    let mut text = String::new();
+    report.read_to_string(&mut text).unwrap();
+    let seen: HashMap<&str, &str> = text.lines().filter_map(|l| l.split_once('=')).collect();
+    let is = |name: &str, wanted: &str| assert_eq!(seen.get(name).copied(), Some(wanted), "{name} in:\n{text}");
+    is("pid", "1");
+    is("fds", "0,1,2,3,4,5");
+    is("hostname", world.id.as_str());
+    assert_eq!(seen["uid_map"].split_whitespace().collect::<Vec<_>>(), ["0", "2147418112", "65536"]);
+    is("boot_id", "11111111-2222-4333-8444-555555555555");
+    is("resolv_conf", "nameserver 100.96.0.1");
+    is("Seccomp", "2");
+    is("Groups", "");
+    is("CapBnd", "00000000a80425fb");
+    is("CapEff", "00000000a80425fb");
+    // Empty, or not there on this kernel.
+    for masked in ["kcore", "keys", "kallsyms"] {
+        assert!(
+            matches!(seen[masked], "" | "error No such file or directory (os error 2)"),
+            "{masked}: {}",
+            seen[masked]
+        );
+    }
+    for refused in [
+        "unshare user",
+        "socket alg",
+        "socket packet",
+        "socket netfilter",
+        "bpf",
+        "io_uring",
+        "mount",
+        "umount proc",
+        "mknod",
+        "sethostname",
+    ] {
+        is(refused, "EPERM");
+    }
+    for absent in ["clone3", "newer"] {
+        is(absent, "ENOSYS");
+    }
+    for allowed in ["socket route", "socket inet", "write /dev/null", "write /dev/ptmx", "write /written-inside"] {
+        is(allowed, "ok");
+    }
+    for closed in
+        ["write /proc/sys/kernel/core_pattern", "write /proc/sysrq-trigger", "write /proc/sys/kernel/random/boot_id"]
+    {
+        assert!(matches!(seen[closed], "EROFS" | "EACCES" | "ENOENT"), "{closed}: {}", seen[closed]);
+    }
+    is("write /dev/kvm", "ENOENT");
+    is("exists /sys/class", "false");
+    let (limit, file) = match world.cgroups.version() {
+        1 => ("memory_limit_v1", "write /sys/fs/cgroup/memory/memory.limit_in_bytes"),
+        _ => ("memory_limit_v2", "write /sys/fs/cgroup/memory.max"),
+    };
+    is(limit, &(1024_u64 << 20).to_string());
+    assert!(matches!(seen[file], "EROFS" | "EACCES"), "{file}: {}", seen[file]);
+    let host_path = world.dir.path().to_str().unwrap();
+    assert!(!seen["mountinfo"].contains(host_path), "{}", seen["mountinfo"]);
+    assert!(!seen["cgroup"].contains("cabana"), "{}", seen["cgroup"]);
+    // What root inside wrote belongs to root on disk: ids are shifted by the mount alone.
+    let written = fs::metadata(world.dir.path().join("disk/upper/written-inside")).unwrap();
+    assert_eq!((written.uid(), written.gid()), (0, 0));
+}
+
+#[test]
+fn a_failure_names_its_step_and_leaves_nothing() {
+    let world = World::new(2);
+    // A template without the probe's libraries: everything works up to the start of the program.
+    let empty = tempfile::tempdir().unwrap();
+    let error = world.launch(empty.path().to_str().unwrap()).unwrap_err().to_string();
+    assert!(error.contains("start the guest"), "{error}");
+    // The launcher goes on.
+    let (_, mut report) = world.launch("/").unwrap();
+    let mut text = String::new();
+    report.read_to_string(&mut text).unwrap();
+    assert!(text.contains("pid=1"), "{text}");
+}
+
+#[test]
+fn an_image_whose_directories_are_links_stays_confined() {
+    let world = World::new(3);
+    let image = tempfile::tempdir().unwrap();
+    for name in ["bin", "lib", "lib64", "usr"] {
+        std::os::unix::fs::symlink(format!("/host/{name}"), image.path().join(name)).unwrap();
+    }
+    for name in ["proc", "dev", "sys"] {
+        std::os::unix::fs::symlink("/etc", image.path().join(name)).unwrap();
+    }
+    fs::create_dir(image.path().join("etc")).unwrap();
+    std::os::unix::fs::symlink("/proc/sys/kernel/core_pattern", image.path().join("etc/resolv.conf")).unwrap();
+    let before = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
+    let error = world.launch(image.path().to_str().unwrap()).unwrap_err().to_string();
+    assert!(error.contains("start the guest"), "{error}");
+    assert_eq!(fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap(), before);
+    assert!(image.path().join("proc").is_symlink(), "the image itself is never written");
+}
