@@ -1,0 +1,155 @@
+//! What can go wrong in the store.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cabana_types::sandbox::Refused;
+use cabana_types::{InvalidId, SandboxId};
+
+/// An error of the store.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The database could not be opened.
+    #[error("open the database {path}")]
+    Open {
+        /// Its file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A newer Cabana wrote the database.
+    #[error(
+        "the database {path} was written by a newer Cabana (schema {version}): start that version again, or restore a \
+         backup from before the upgrade"
+    )]
+    NewerSchema {
+        /// Its file.
+        path: PathBuf,
+        /// The schema's number.
+        version: i64,
+    },
+    /// The schema could not be brought up to date.
+    #[error("bring the schema of the database {path} up to date")]
+    Migrate {
+        /// Its file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: sqlx::migrate::MigrateError,
+    },
+    /// The file is damaged or is not a database.
+    #[error("the database is damaged ({action}): restore a backup")]
+    Corrupt {
+        /// What was tried.
+        action: &'static str,
+        /// What SQLite says.
+        #[source]
+        source: Arc<sqlx::Error>,
+    },
+    /// The disk is full.
+    #[error("the disk of the data directory is full ({action})")]
+    Full {
+        /// What was tried.
+        action: &'static str,
+        /// What SQLite says.
+        #[source]
+        source: Arc<sqlx::Error>,
+    },
+    /// A statement failed.
+    #[error("{action}")]
+    Query {
+        /// What was tried.
+        action: &'static str,
+        /// Why not.
+        #[source]
+        source: Arc<sqlx::Error>,
+    },
+    /// A stored value is not what it should be.
+    #[error("the stored value of {column} makes no sense: {message}")]
+    Decode {
+        /// Where it is.
+        column: &'static str,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// There is no such sandbox.
+    #[error("there is no sandbox {0}")]
+    NoSandbox(SandboxId),
+    /// The sandbox's state does not allow the step.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The sandbox is not running.
+    #[error("the sandbox {id} is {state}")]
+    NotRunning {
+        /// Which.
+        id: SandboxId,
+        /// What it is instead.
+        state: &'static str,
+    },
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl Error {
+    /// Wraps an error of the database with what was tried.
+    pub(crate) fn query(action: &'static str, source: sqlx::Error) -> Self {
+        Self::shared(action, Arc::new(source))
+    }
+
+    /// The same, for an error that several waiting writes share.
+    pub(crate) fn shared(action: &'static str, source: Arc<sqlx::Error>) -> Self {
+        match result_code(&source) {
+            Some(CORRUPT | NOT_A_DATABASE) => Error::Corrupt { action, source },
+            Some(FULL) => Error::Full { action, source },
+            _ => Error::Query { action, source },
+        }
+    }
+
+    pub(crate) fn decode(column: &'static str, error: impl std::fmt::Display) -> Self {
+        Error::Decode { column, message: error.to_string() }
+    }
+
+    /// The database's error, where there is one behind this.
+    pub(crate) fn database(&self) -> Option<&Arc<sqlx::Error>> {
+        match self {
+            Error::Corrupt { source, .. } | Error::Full { source, .. } | Error::Query { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<InvalidId> for Error {
+    fn from(error: InvalidId) -> Self {
+        Error::Decode { column: error.kind, message: error.to_string() }
+    }
+}
+
+const ERROR: u32 = 1;
+const CORRUPT: u32 = 11;
+const FULL: u32 = 13;
+const TOO_BIG: u32 = 18;
+const CONSTRAINT: u32 = 19;
+const MISMATCH: u32 = 20;
+const NOT_A_DATABASE: u32 = 26;
+
+/// SQLite's primary result code.
+fn result_code(error: &sqlx::Error) -> Option<u32> {
+    let sqlx::Error::Database(error) = error else { return None };
+    error.code()?.parse::<u32>().ok().map(|code| code & 0xff)
+}
+
+/// Whether an error concerns one statement alone, so that the transaction around it may go on. After the others SQLite
+/// may have rolled everything back by itself.
+pub(crate) fn is_local(error: &sqlx::Error) -> bool {
+    matches!(result_code(error), Some(ERROR | TOO_BIG | CONSTRAINT | MISMATCH))
+        || matches!(
+            error,
+            sqlx::Error::RowNotFound
+                | sqlx::Error::ColumnDecode { .. }
+                | sqlx::Error::Decode(_)
+                | sqlx::Error::ColumnNotFound(_)
+                | sqlx::Error::Encode(_)
+        )
+}

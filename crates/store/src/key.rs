@@ -1,0 +1,163 @@
+//! Teams and their API keys. Keys themselves are never here, only their hashes.
+
+use cabana_types::{KeyId, TeamId};
+use jiff::Timestamp;
+use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteRow;
+
+use crate::column::{Columns, micros};
+use crate::{Error, Store};
+
+/// A team: whose sandboxes, keys and templates they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Team {
+    /// Its id.
+    pub id: TeamId,
+    /// Its name; also the namespace of its templates.
+    pub name: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// An API key, as far as it is remembered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKey {
+    /// Its public id.
+    pub id: KeyId,
+    /// Whose it is.
+    pub team: TeamId,
+    /// SHA-256 of the key.
+    pub hash: [u8; 32],
+    /// What its owner calls it.
+    pub name: String,
+    /// The key's first characters.
+    pub prefix: String,
+    /// The key's last characters.
+    pub suffix: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last used, to within a minute.
+    pub last_used_at: Option<Timestamp>,
+}
+
+impl Store {
+    /// Every team, oldest first.
+    pub async fn teams(&self) -> Result<Vec<Team>, Error> {
+        let rows = sqlx::query("select id, name, created_at from teams order by created_at, id")
+            .fetch_all(self.reader())
+            .await
+            .map_err(|e| Error::query("list teams", e))?;
+        rows.iter().map(team).collect()
+    }
+
+    /// Every key of every team, oldest first.
+    pub async fn keys(&self) -> Result<Vec<ApiKey>, Error> {
+        let rows = sqlx::query("select * from api_keys order by created_at, id")
+            .fetch_all(self.reader())
+            .await
+            .map_err(|e| Error::query("list API keys", e))?;
+        rows.iter().map(key).collect()
+    }
+
+    /// Writes the first team and its first key, unless there is a team. Answers whether it did.
+    pub async fn found(&self, team: Team, first: ApiKey) -> Result<bool, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let teams: i64 = sqlx::query_scalar("select count(*) from teams")
+                    .fetch_one(&mut *connection)
+                    .await
+                    .map_err(|e| Error::query("count teams", e))?;
+                if teams > 0 {
+                    return Ok(false);
+                }
+                sqlx::query("insert into teams (id, name, created_at) values ($1, $2, $3)")
+                    .bind(team.id.as_str())
+                    .bind(&team.name)
+                    .bind(micros(team.created_at))
+                    .execute(&mut *connection)
+                    .await
+                    .map_err(|e| Error::query("write a team", e))?;
+                insert_key(connection, &first).await?;
+                Ok(true)
+            })
+        })
+        .await
+    }
+
+    /// Writes a key.
+    pub async fn add_key(&self, key: ApiKey) -> Result<(), Error> {
+        self.write(move |connection| Box::pin(async move { insert_key(connection, &key).await })).await
+    }
+
+    /// Forgets a key of a team. Answers whether there was one.
+    pub async fn remove_key(&self, team: TeamId, id: KeyId) -> Result<bool, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let done = sqlx::query("delete from api_keys where id = $1 and team = $2")
+                    .bind(id.as_str())
+                    .bind(team.as_str())
+                    .execute(connection)
+                    .await
+                    .map_err(|e| Error::query("delete an API key", e))?;
+                Ok(done.rows_affected() > 0)
+            })
+        })
+        .await
+    }
+
+    /// Notes when keys were last used.
+    pub async fn touch_keys(&self, used: Vec<(KeyId, Timestamp)>) -> Result<(), Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                for (id, at) in used {
+                    sqlx::query("update api_keys set last_used_at = $2 where id = $1")
+                        .bind(id.as_str())
+                        .bind(micros(at))
+                        .execute(&mut *connection)
+                        .await
+                        .map_err(|e| Error::query("note the use of an API key", e))?;
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
+}
+
+async fn insert_key(connection: &mut SqliteConnection, key: &ApiKey) -> Result<(), Error> {
+    sqlx::query(
+        "insert into api_keys (id, team, hash, name, prefix, suffix, created_at, last_used_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8)",
+    )
+    .bind(key.id.as_str())
+    .bind(key.team.as_str())
+    .bind(key.hash.as_slice())
+    .bind(&key.name)
+    .bind(&key.prefix)
+    .bind(&key.suffix)
+    .bind(micros(key.created_at))
+    .bind(key.last_used_at.map(micros))
+    .execute(connection)
+    .await
+    .map_err(|e| Error::query("write an API key", e))?;
+    Ok(())
+}
+
+fn team(row: &SqliteRow) -> Result<Team, Error> {
+    let row = Columns(row);
+    Ok(Team { id: row.id("id")?, name: row.text("name")?, created_at: row.time("created_at")? })
+}
+
+fn key(row: &SqliteRow) -> Result<ApiKey, Error> {
+    let row = Columns(row);
+    Ok(ApiKey {
+        id: row.id("id")?,
+        team: row.id("team")?,
+        hash: row.hash_or_none("hash")?.ok_or_else(|| Error::decode("hash", "missing"))?,
+        name: row.text("name")?,
+        prefix: row.text("prefix")?,
+        suffix: row.text("suffix")?,
+        created_at: row.time("created_at")?,
+        last_used_at: row.time_or_none("last_used_at")?,
+    })
+}

@@ -1,0 +1,95 @@
+//! Listing running sandboxes, page by page. A page goes on after the last row of the one before, so that sandboxes which
+//! come and go in between neither repeat nor hide others.
+
+use std::collections::BTreeMap;
+
+use cabana_types::{SandboxId, TeamId, TemplateId};
+use jiff::Timestamp;
+use sqlx::{QueryBuilder, Sqlite};
+
+use crate::column::micros;
+use crate::{Error, Sandbox, Store, sandbox};
+
+/// Which end of a listing comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// Oldest first.
+    Ascending,
+    /// Newest first.
+    #[default]
+    Descending,
+}
+
+/// Where a page ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Position {
+    /// Start time of its last sandbox.
+    pub started_at: Timestamp,
+    /// Id of its last sandbox.
+    pub id: SandboxId,
+}
+
+/// Which running sandboxes to list.
+#[derive(Debug, Clone)]
+pub struct SandboxQuery {
+    /// Whose.
+    pub team: TeamId,
+    /// With all of these labels.
+    pub metadata: BTreeMap<String, String>,
+    /// From this template only.
+    pub template: Option<TemplateId>,
+    /// Started after this time only.
+    pub started_after: Option<Timestamp>,
+    /// Oldest or newest first.
+    pub order: Order,
+    /// Go on after this position.
+    pub after: Option<Position>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+impl Store {
+    /// Lists running sandboxes.
+    pub async fn running(&self, query: &SandboxQuery) -> Result<Vec<Sandbox>, Error> {
+        let mut sql: QueryBuilder<Sqlite> =
+            QueryBuilder::new("select * from sandboxes where state = 'running' and team = ");
+        sql.push_bind(query.team.as_str().to_owned());
+        for (name, value) in &query.metadata {
+            sql.push(" and exists (select 1 from json_each(metadata) m where m.key = ")
+                .push_bind(name.clone())
+                .push(" and m.value = ")
+                .push_bind(value.clone())
+                .push(")");
+        }
+        if let Some(template) = &query.template {
+            sql.push(" and template = ").push_bind(template.as_str().to_owned());
+        }
+        if let Some(after) = query.started_after {
+            sql.push(" and started_at > ").push_bind(micros(after));
+        }
+        if let Some(position) = &query.after {
+            sql.push(match query.order {
+                Order::Ascending => " and (started_at, id) > (",
+                Order::Descending => " and (started_at, id) < (",
+            });
+            sql.push_bind(micros(position.started_at)).push(", ").push_bind(position.id.as_str().to_owned()).push(")");
+        }
+        sql.push(match query.order {
+            Order::Ascending => " order by started_at asc, id asc",
+            Order::Descending => " order by started_at desc, id desc",
+        });
+        sql.push(" limit ").push_bind(query.limit);
+        let rows = sql.build().fetch_all(self.reader()).await.map_err(|e| Error::query("list sandboxes", e))?;
+        rows.iter().map(sandbox::decode).collect()
+    }
+
+    /// How many sandboxes of a team are running.
+    pub async fn running_count(&self, team: &TeamId) -> Result<u64, Error> {
+        let count: i64 = sqlx::query_scalar("select count(*) from sandboxes where state = 'running' and team = $1")
+            .bind(team.as_str())
+            .fetch_one(self.reader())
+            .await
+            .map_err(|e| Error::query("count sandboxes", e))?;
+        u64::try_from(count).map_err(|e| Error::decode("count", e))
+    }
+}

@@ -1,0 +1,363 @@
+//! Sandboxes and the steps of their lives. A step is one transaction: the row and the event about it.
+
+use std::collections::BTreeMap;
+
+use cabana_types::sandbox::{EndCause, State, Step};
+use cabana_types::{BuildId, KeyId, Resources, SandboxId, Secret, TeamId, TemplateId};
+use jiff::Timestamp;
+use serde_json::json;
+use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteRow;
+
+use crate::column::{self, Columns, micros};
+use crate::{Error, Store, event};
+
+/// A sandbox, from the wish for it to its tombstone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sandbox {
+    /// Its id.
+    pub id: SandboxId,
+    /// Whose it is.
+    pub team: TeamId,
+    /// Its template.
+    pub template: TemplateId,
+    /// Its root filesystem.
+    pub build: BuildId,
+    /// The alias by which the template was known when it was made.
+    pub alias: Option<String>,
+    /// Where it is in its life.
+    pub state: State,
+    /// What it may use.
+    pub resources: Resources,
+    /// Labels.
+    pub metadata: BTreeMap<String, String>,
+    /// Environment of its commands; forgotten when it has ended.
+    pub env_vars: BTreeMap<String, String>,
+    /// Token of its guest; forgotten when it has ended.
+    pub access_token: Option<Secret>,
+    /// Whether its guest wants the token.
+    pub secure: bool,
+    /// Whether it may reach the outside.
+    pub internet: bool,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+    /// When it came up.
+    pub started_at: Option<Timestamp>,
+    /// When it expires.
+    pub end_at: Timestamp,
+    /// When nothing of it was left.
+    pub ended_at: Option<Timestamp>,
+    /// The key by which a repeated request finds it.
+    pub idempotency: Option<Idempotency>,
+}
+
+/// What makes a repeated request the same request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Idempotency {
+    /// Chosen by the client.
+    pub key: String,
+    /// SHA-256 of the request.
+    pub request: [u8; 32],
+}
+
+/// What became of a wish for a sandbox.
+#[derive(Debug)]
+pub enum Inserted {
+    /// It is written down.
+    New,
+    /// The idempotency key was used before, for this sandbox.
+    Known(Box<Sandbox>),
+}
+
+impl Store {
+    /// Writes down that a sandbox shall be made, unless its idempotency key is known already.
+    pub async fn insert_sandbox(&self, sandbox: Sandbox, by: KeyId) -> Result<Inserted, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                if let Some(idempotency) = &sandbox.idempotency {
+                    let known = sqlx::query("select * from sandboxes where team = $1 and idempotency_key = $2")
+                        .bind(sandbox.team.as_str())
+                        .bind(&idempotency.key)
+                        .fetch_optional(&mut *connection)
+                        .await
+                        .map_err(|e| Error::query("look for an idempotency key", e))?;
+                    if let Some(row) = known {
+                        return Ok(Inserted::Known(Box::new(decode(&row)?)));
+                    }
+                }
+                insert(connection, &sandbox).await?;
+                let data = json!({ "state": sandbox.state.name(), "by": by.as_str() });
+                event::insert(connection, &sandbox.id, &sandbox.team, event::REQUESTED, &data, sandbox.created_at)
+                    .await?;
+                Ok(Inserted::New)
+            })
+        })
+        .await
+    }
+
+    /// A sandbox or its tombstone, whoever's it is.
+    pub async fn sandbox(&self, id: &SandboxId) -> Result<Option<Sandbox>, Error> {
+        let row = sqlx::query("select * from sandboxes where id = $1")
+            .bind(id.as_str())
+            .fetch_optional(self.reader())
+            .await
+            .map_err(|e| Error::query("read a sandbox", e))?;
+        row.as_ref().map(decode).transpose()
+    }
+
+    /// Every sandbox of which something may be in the world.
+    pub async fn living(&self) -> Result<Vec<Sandbox>, Error> {
+        let rows = sqlx::query("select * from sandboxes where state <> 'ended' order by id")
+            .fetch_all(self.reader())
+            .await
+            .map_err(|e| Error::query("list living sandboxes", e))?;
+        rows.iter().map(decode).collect()
+    }
+
+    /// It came up.
+    pub async fn up(&self, id: SandboxId, at: Timestamp, end_at: Timestamp) -> Result<Sandbox, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let mut sandbox = take(connection, &id, Step::Up).await?;
+                sandbox.started_at = Some(at);
+                sandbox.end_at = end_at;
+                sqlx::query("update sandboxes set state = $2, started_at = $3, end_at = $4 where id = $1")
+                    .bind(id.as_str())
+                    .bind(sandbox.state.name())
+                    .bind(micros(at))
+                    .bind(micros(end_at))
+                    .execute(&mut *connection)
+                    .await
+                    .map_err(|e| Error::query("write that a sandbox is up", e))?;
+                sqlx::query("update templates set spawn_count = spawn_count + 1, last_spawned_at = $2 where id = $1")
+                    .bind(sandbox.template.as_str())
+                    .bind(micros(at))
+                    .execute(&mut *connection)
+                    .await
+                    .map_err(|e| Error::query("count a start", e))?;
+                let data = json!({ "state": sandbox.state.name() });
+                event::insert(connection, &id, &sandbox.team, event::CREATED, &data, at).await?;
+                Ok(sandbox)
+            })
+        })
+        .await
+    }
+
+    /// It shall end. From here on it is gone for every caller.
+    pub async fn end(&self, id: SandboxId, cause: EndCause, at: Timestamp) -> Result<Sandbox, Error> {
+        self.write(move |connection| Box::pin(end(connection, id, cause, at))).await
+    }
+
+    /// It shall end because its time is over, unless it got another time meanwhile; then that is in the answer.
+    pub async fn expire(&self, id: SandboxId, due: Timestamp, at: Timestamp) -> Result<Sandbox, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let sandbox = read(connection, &id).await?;
+                sandbox.state.take(Step::End(EndCause::Expired))?;
+                if micros(sandbox.end_at) > micros(due) {
+                    return Ok(sandbox);
+                }
+                end(connection, id, EndCause::Expired, at).await
+            })
+        })
+        .await
+    }
+
+    /// Nothing of it is left in the world; its secrets are forgotten too. A failed creation frees its idempotency key, so that the
+    /// client may try again.
+    pub async fn swept(&self, id: SandboxId, at: Timestamp) -> Result<Sandbox, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let mut sandbox = take(connection, &id, Step::Swept).await?;
+                sandbox.ended_at = Some(at);
+                sandbox.env_vars.clear();
+                sandbox.access_token = None;
+                if matches!(sandbox.state.cause(), Some(EndCause::CreateFailed { .. })) {
+                    sandbox.idempotency = None;
+                }
+                sqlx::query(
+                    "update sandboxes set state = $2, ended_at = $3, env_vars = '{}', access_token = null,
+                        idempotency_key = $4, idempotency_hash = $5 where id = $1",
+                )
+                .bind(id.as_str())
+                .bind(sandbox.state.name())
+                .bind(micros(at))
+                .bind(sandbox.idempotency.as_ref().map(|i| i.key.clone()))
+                .bind(sandbox.idempotency.as_ref().map(|i| i.request.to_vec()))
+                .execute(&mut *connection)
+                .await
+                .map_err(|e| Error::query("write that a sandbox has ended", e))?;
+                event::insert(connection, &id, &sandbox.team, event::KILLED, &why(&sandbox), at).await?;
+                Ok(sandbox)
+            })
+        })
+        .await
+    }
+
+    /// Sets when a running sandbox expires; with `extend`, never to an earlier time.
+    pub async fn set_end_at(
+        &self,
+        id: SandboxId,
+        end_at: Timestamp,
+        extend: bool,
+        at: Timestamp,
+    ) -> Result<Sandbox, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let mut sandbox = read(connection, &id).await?;
+                if sandbox.state != State::Running {
+                    return Err(Error::NotRunning { id, state: sandbox.state.name() });
+                }
+                if micros(sandbox.end_at) == micros(end_at) || (extend && sandbox.end_at > end_at) {
+                    return Ok(sandbox);
+                }
+                sandbox.end_at = end_at;
+                sqlx::query("update sandboxes set end_at = $2 where id = $1")
+                    .bind(id.as_str())
+                    .bind(micros(end_at))
+                    .execute(&mut *connection)
+                    .await
+                    .map_err(|e| Error::query("write a sandbox's timeout", e))?;
+                let details = json!({ "endAt": end_at.to_string() });
+                event::updated(connection, &id, &sandbox.team, "timeout", details, at).await?;
+                Ok(sandbox)
+            })
+        })
+        .await
+    }
+
+    /// Forgets tombstones that are older than `before`, at most `limit` of them, with their events. Answers how many.
+    pub async fn purge(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let done = sqlx::query(
+                    "delete from sandboxes where id in
+                        (select id from sandboxes where state = 'ended' and ended_at < $1 order by ended_at limit $2)",
+                )
+                .bind(micros(before))
+                .bind(limit)
+                .execute(connection)
+                .await
+                .map_err(|e| Error::query("forget tombstones", e))?;
+                Ok(done.rows_affected())
+            })
+        })
+        .await
+    }
+}
+
+async fn end(
+    connection: &mut SqliteConnection,
+    id: SandboxId,
+    cause: EndCause,
+    at: Timestamp,
+) -> Result<Sandbox, Error> {
+    let sandbox = take(connection, &id, Step::End(cause)).await?;
+    sqlx::query("update sandboxes set state = $2, cause = $3 where id = $1")
+        .bind(id.as_str())
+        .bind(sandbox.state.name())
+        .bind(sandbox.state.cause().map(|cause| column::json("cause", cause)).transpose()?)
+        .execute(&mut *connection)
+        .await
+        .map_err(|e| Error::query("write that a sandbox shall end", e))?;
+    event::insert(connection, &id, &sandbox.team, event::ENDING, &why(&sandbox), at).await?;
+    Ok(sandbox)
+}
+
+/// What the events of the end say.
+fn why(sandbox: &Sandbox) -> serde_json::Value {
+    match sandbox.state.cause() {
+        Some(cause) => json!({ "state": sandbox.state.name(), "cause": cause, "reason": cause.describe() }),
+        None => json!({ "state": sandbox.state.name() }),
+    }
+}
+
+/// The sandbox as it is after a step, which is not written yet.
+async fn take(connection: &mut SqliteConnection, id: &SandboxId, step: Step) -> Result<Sandbox, Error> {
+    let mut sandbox = read(connection, id).await?;
+    sandbox.state = sandbox.state.take(step)?;
+    Ok(sandbox)
+}
+
+async fn read(connection: &mut SqliteConnection, id: &SandboxId) -> Result<Sandbox, Error> {
+    let row = sqlx::query("select * from sandboxes where id = $1")
+        .bind(id.as_str())
+        .fetch_optional(connection)
+        .await
+        .map_err(|e| Error::query("read a sandbox", e))?;
+    decode(&row.ok_or_else(|| Error::NoSandbox(id.clone()))?)
+}
+
+async fn insert(connection: &mut SqliteConnection, sandbox: &Sandbox) -> Result<(), Error> {
+    sqlx::query(
+        "insert into sandboxes (id, team, template, build, alias, state, cause, cpu_count, memory_mb, disk_mb, pids, metadata,
+            env_vars, access_token, secure, internet, created_at, started_at, end_at, ended_at, idempotency_key, idempotency_hash)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)",
+    )
+    .bind(sandbox.id.as_str())
+    .bind(sandbox.team.as_str())
+    .bind(sandbox.template.as_str())
+    .bind(sandbox.build.as_str())
+    .bind(&sandbox.alias)
+    .bind(sandbox.state.name())
+    .bind(sandbox.state.cause().map(|cause| column::json("cause", cause)).transpose()?)
+    .bind(sandbox.resources.cpu_count)
+    .bind(sandbox.resources.memory_mb)
+    .bind(sandbox.resources.disk_mb)
+    .bind(sandbox.resources.pids)
+    .bind(column::json("metadata", &sandbox.metadata)?)
+    .bind(column::json("env_vars", &sandbox.env_vars)?)
+    .bind(sandbox.access_token.as_ref().map(|token| token.expose().to_owned()))
+    .bind(sandbox.secure)
+    .bind(sandbox.internet)
+    .bind(micros(sandbox.created_at))
+    .bind(sandbox.started_at.map(micros))
+    .bind(micros(sandbox.end_at))
+    .bind(sandbox.ended_at.map(micros))
+    .bind(sandbox.idempotency.as_ref().map(|i| i.key.clone()))
+    .bind(sandbox.idempotency.as_ref().map(|i| i.request.to_vec()))
+    .execute(connection)
+    .await
+    .map_err(|e| Error::query("write a sandbox", e))?;
+    Ok(())
+}
+
+pub(crate) fn decode(row: &SqliteRow) -> Result<Sandbox, Error> {
+    let row = Columns(row);
+    let name = row.text("state")?;
+    let state = match (name.as_str(), row.text_or_none("cause")?) {
+        ("creating", None) => State::Creating,
+        ("running", None) => State::Running,
+        ("ending", Some(_)) => State::Ending { cause: row.json("cause")? },
+        ("ended", Some(_)) => State::Ended { cause: row.json("cause")? },
+        _ => return Err(Error::decode("state", name)),
+    };
+    let idempotency = match (row.text_or_none("idempotency_key")?, row.hash_or_none("idempotency_hash")?) {
+        (Some(key), Some(request)) => Some(Idempotency { key, request }),
+        _ => None,
+    };
+    Ok(Sandbox {
+        id: row.id("id")?,
+        team: row.id("team")?,
+        template: row.id("template")?,
+        build: row.id("build")?,
+        alias: row.text_or_none("alias")?,
+        state,
+        resources: Resources {
+            cpu_count: row.number("cpu_count")?,
+            memory_mb: row.number("memory_mb")?,
+            disk_mb: row.number("disk_mb")?,
+            pids: row.number("pids")?,
+        },
+        metadata: row.json("metadata")?,
+        env_vars: row.json("env_vars")?,
+        access_token: row.text_or_none("access_token")?.map(Secret::new),
+        secure: row.flag("secure")?,
+        internet: row.flag("internet")?,
+        created_at: row.time("created_at")?,
+        started_at: row.time_or_none("started_at")?,
+        end_at: row.time("end_at")?,
+        ended_at: row.time_or_none("ended_at")?,
+        idempotency,
+    })
+}

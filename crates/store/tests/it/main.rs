@@ -1,0 +1,124 @@
+//! The store as its users see it, on real files.
+
+mod history;
+mod listing;
+mod opening;
+mod writing;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use cabana_store::{ApiKey, Build, BuildStatus, Idempotency, Inserted, Sandbox, Store, Team};
+use cabana_types::sandbox::State;
+use cabana_types::{BuildId, KeyId, Resources, SandboxId, Secret, TeamId, TemplateId};
+use jiff::Timestamp;
+
+/// A database in a directory of its own.
+struct Place {
+    _dir: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let path = dir.path().join("cabana.db");
+        Self { _dir: dir, path }
+    }
+
+    async fn open(&self) -> Store {
+        Store::open(&self.path).await.expect("open")
+    }
+
+    /// A store with a team, a key and a template.
+    async fn furnished(&self) -> Store {
+        let store = self.open().await;
+        assert!(store.found(team(), key(1)).await.expect("found"));
+        let id =
+            store.ensure_template(template_id(), team().id, "base".into(), true, Resources::default(), build(1)).await;
+        assert_eq!(id.expect("template"), template_id());
+        store
+    }
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_700_000_000 + seconds).expect("time")
+}
+
+fn team() -> Team {
+    Team { id: "default".parse().expect("id"), name: "default".into(), created_at: at(0) }
+}
+
+fn key_id(n: u8) -> KeyId {
+    KeyId::from_random([n; 20])
+}
+
+fn key(n: u8) -> ApiKey {
+    ApiKey {
+        id: key_id(n),
+        team: team().id,
+        hash: [n; 32],
+        name: format!("key {n}"),
+        prefix: "e2b_".into(),
+        suffix: "abcd".into(),
+        created_at: at(i64::from(n)),
+        last_used_at: None,
+    }
+}
+
+fn template_id() -> TemplateId {
+    TemplateId::from_random([1; 20])
+}
+
+fn build(n: u8) -> Build {
+    Build {
+        id: BuildId::from_random([n; 16]),
+        status: BuildStatus::Ready,
+        created_at: at(i64::from(n)),
+        finished_at: Some(at(i64::from(n) + 1)),
+        error: None,
+        default_user: "user".into(),
+        default_workdir: Some("/home/user".into()),
+        env: BTreeMap::from([("A".into(), "1".into())]),
+    }
+}
+
+fn sandbox_id(n: u8) -> SandboxId {
+    let mut random = [0; 20];
+    (random[0], random[1]) = (n / 36, n % 36);
+    SandboxId::from_random(random)
+}
+
+fn sandbox(n: u8) -> Sandbox {
+    Sandbox {
+        id: sandbox_id(n),
+        team: team().id,
+        template: template_id(),
+        build: build(1).id,
+        alias: Some("base".into()),
+        state: State::Creating,
+        resources: Resources::default(),
+        metadata: BTreeMap::from([("n".into(), n.to_string()), ("parity".into(), (n % 2).to_string())]),
+        env_vars: BTreeMap::from([("TOKEN".into(), "secret".into())]),
+        access_token: Some(Secret::new(format!("token {n}"))),
+        secure: true,
+        internet: true,
+        created_at: at(0),
+        started_at: None,
+        end_at: at(300),
+        ended_at: None,
+        idempotency: None,
+    }
+}
+
+async fn insert(store: &Store, sandbox: Sandbox) {
+    assert!(matches!(store.insert_sandbox(sandbox, key_id(1)).await.expect("insert"), Inserted::New));
+}
+
+fn idempotency(key: &str) -> Option<Idempotency> {
+    Some(Idempotency { key: key.into(), request: [9; 32] })
+}
+
+fn other_team() -> TeamId {
+    "other".parse().expect("id")
+}

@@ -1,0 +1,71 @@
+//! Opening: what is there, what is refused.
+
+use std::os::unix::fs::PermissionsExt;
+
+use cabana_store::Error;
+
+use crate::{Place, key, team};
+
+#[tokio::test]
+async fn the_first_team_is_founded_once() {
+    let place = Place::new();
+    let store = place.furnished().await;
+    assert!(!store.found(team(), key(2)).await.expect("found"), "a second start founds nothing");
+    assert_eq!(store.teams().await.expect("teams"), [team()]);
+    assert_eq!(store.keys().await.expect("keys"), [key(1)]);
+}
+
+#[tokio::test]
+async fn nobody_else_may_read_the_files() {
+    let place = Place::new();
+    let _store = place.furnished().await;
+    for file in ["cabana.db", "cabana.db-wal", "cabana.db-shm"] {
+        let path = place.path.with_file_name(file);
+        let mode = std::fs::metadata(&path).expect(file).permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{file} has mode {mode:o}");
+    }
+}
+
+#[tokio::test]
+async fn a_database_of_a_newer_cabana_is_refused() {
+    let place = Place::new();
+    place.furnished().await.close().await;
+    let mut connection = {
+        use sqlx::ConnectOptions;
+        sqlx::sqlite::SqliteConnectOptions::new().filename(&place.path).connect().await.expect("connect")
+    };
+    sqlx::query(
+        "insert into _sqlx_migrations (version, description, success, checksum, execution_time) values (9000, 'x', 1, x'00', 0)",
+    )
+    .execute(&mut connection)
+    .await
+    .expect("a migration from the future");
+    drop(connection);
+    let error = cabana_store::Store::open(&place.path).await.expect_err("newer");
+    assert!(matches!(error, Error::NewerSchema { version: 9000, .. }), "{error:?}");
+    assert!(error.to_string().contains("written by a newer Cabana"), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_refused_and_left_alone() {
+    let place = Place::new();
+    let text = "this is my shopping list, not a database. ".repeat(100);
+    std::fs::write(&place.path, &text).expect("write");
+    let error = cabana_store::Store::open(&place.path).await.expect_err("not a database");
+    assert!(matches!(error, Error::Open { .. } | Error::Corrupt { .. }), "{error:?}");
+    assert_eq!(std::fs::read_to_string(&place.path).expect("read"), text);
+}
+
+#[tokio::test]
+async fn settings_and_closing() {
+    let place = Place::new();
+    let store = place.open().await;
+    assert_eq!(store.setting("a").await.expect("read"), None);
+    store.set_setting("a", "1".into()).await.expect("write");
+    store.set_setting("a", "2".into()).await.expect("write");
+    assert_eq!(store.setting("a").await.expect("read").as_deref(), Some("2"));
+    store.close().await;
+    assert!(matches!(store.set_setting("a", "3".into()).await, Err(Error::Closed)));
+    let again = place.open().await;
+    assert_eq!(again.setting("a").await.expect("read").as_deref(), Some("2"));
+}

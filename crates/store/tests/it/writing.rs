@@ -1,0 +1,137 @@
+//! Steps, idempotency, and many writers at once.
+
+use cabana_store::{Error, EventQuery, Inserted, Order, Sandbox, event};
+use cabana_types::sandbox::{EndCause, State};
+
+use crate::{Place, at, idempotency, insert, key_id, sandbox, sandbox_id, team, template_id};
+
+fn events_of(sandbox: &Sandbox) -> EventQuery {
+    EventQuery {
+        team: sandbox.team.clone(),
+        sandbox: Some(sandbox.id.clone()),
+        kinds: vec![],
+        from: None,
+        until: None,
+        order: Order::Ascending,
+        offset: 0,
+        limit: 1000,
+    }
+}
+
+#[tokio::test]
+async fn a_life_is_told_by_its_events() {
+    let place = Place::new();
+    let store = place.furnished().await;
+    let wish = sandbox(1);
+    insert(&store, wish.clone()).await;
+    assert_eq!(store.sandbox(&wish.id).await.expect("read"), Some(wish.clone()));
+
+    let up = store.up(wish.id.clone(), at(1), at(301)).await.expect("up");
+    assert_eq!((up.state.clone(), up.started_at, up.end_at), (State::Running, Some(at(1)), at(301)));
+    assert_eq!(store.sandbox(&wish.id).await.expect("read"), Some(up));
+    let template = store.template(&template_id()).await.expect("read").expect("template");
+    assert_eq!((template.spawn_count, template.last_spawned_at), (1, Some(at(1))));
+
+    store.set_end_at(wish.id.clone(), at(400), false, at(2)).await.expect("timeout");
+    store.set_end_at(wish.id.clone(), at(500), false, at(3)).await.expect("timeout");
+    let kept = store.set_end_at(wish.id.clone(), at(100), true, at(4)).await.expect("extend");
+    assert_eq!(kept.end_at, at(500), "extending never shortens");
+
+    let late = store.expire(wish.id.clone(), at(400), at(400)).await.expect("too early");
+    assert_eq!((late.state, late.end_at), (State::Running, at(500)), "it got another time meanwhile");
+    store.expire(wish.id.clone(), at(500), at(500)).await.expect("expire");
+    let refused = store.end(wish.id.clone(), EndCause::GuestDied, at(501)).await.expect_err("ending already");
+    assert!(matches!(refused, Error::Refused(_)), "{refused:?}");
+    let refused = store.set_end_at(wish.id.clone(), at(900), false, at(501)).await.expect_err("ending already");
+    assert!(matches!(refused, Error::NotRunning { state: "ending", .. }), "{refused:?}");
+
+    let tombstone = store.swept(wish.id.clone(), at(502)).await.expect("swept");
+    assert_eq!(tombstone.state, State::Ended { cause: EndCause::Expired });
+    assert_eq!((&tombstone.access_token, tombstone.env_vars.len()), (&None, 0), "secrets are forgotten");
+    assert_eq!(store.sandbox(&wish.id).await.expect("read"), Some(tombstone));
+
+    let told = store.events(&events_of(&wish)).await.expect("events");
+    let kinds: Vec<&str> = told.iter().map(|e| e.kind.as_str()).collect();
+    assert_eq!(kinds, [event::REQUESTED, event::CREATED, event::UPDATED, event::ENDING, event::KILLED]);
+    assert_eq!(told[2].data["endAt"], at(500).to_string(), "repeated timeouts are one event");
+    assert_eq!(told[4].data["cause"]["kind"], "expired");
+    assert_eq!(told[4].data["reason"], "reached its timeout and was killed");
+}
+
+#[tokio::test]
+async fn events_of_one_sandbox_are_bounded() {
+    let place = Place::new();
+    let store = place.furnished().await;
+    insert(&store, sandbox(1)).await;
+    for n in 0..150 {
+        store.note(sandbox_id(1), "oom", serde_json::json!({ "oomKills": n }), at(n)).await.expect("note");
+        store.note(sandbox_id(1), "timeout", serde_json::json!({}), at(n)).await.expect("note");
+    }
+    let told = store.events(&events_of(&sandbox(1))).await.expect("events");
+    assert_eq!(told.len(), event::MAX_PER_SANDBOX as usize);
+    assert_eq!(told.last().expect("last").at, at(149), "the newest stay");
+}
+
+#[tokio::test]
+async fn an_idempotency_key_finds_its_sandbox() {
+    let place = Place::new();
+    let store = place.furnished().await;
+    let wish = Sandbox { idempotency: idempotency("k"), ..sandbox(1) };
+    insert(&store, wish.clone()).await;
+    let twin = Sandbox { idempotency: idempotency("k"), ..sandbox(2) };
+    match store.insert_sandbox(twin.clone(), key_id(1)).await.expect("insert") {
+        Inserted::Known(known) => assert_eq!(*known, wish),
+        Inserted::New => panic!("made twice"),
+    }
+    assert_eq!(store.sandbox(&twin.id).await.expect("read"), None);
+    // A failed creation frees the key once it is swept.
+    store.end(wish.id.clone(), EndCause::CreateFailed { message: "no".into() }, at(1)).await.expect("end");
+    store.swept(wish.id.clone(), at(2)).await.expect("swept");
+    insert(&store, twin).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_writers_share_transactions_and_a_failed_one_harms_no_other() {
+    let place = Place::new();
+    let store = place.furnished().await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..200u8 {
+        let store = store.clone();
+        tasks.spawn(async move {
+            // Every third one breaks a constraint after it has written something.
+            if n % 3 == 0 {
+                let mut broken = sandbox(n);
+                broken.team = "nobody".parse().expect("id");
+                store.insert_sandbox(broken, key_id(1)).await.expect_err("there is no such team");
+            } else {
+                insert(&store, sandbox(n)).await;
+                store.up(sandbox_id(n), at(1), at(300)).await.expect("up");
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.expect("task");
+    }
+    assert_eq!(store.running_count(&team().id).await.expect("count"), 133);
+    assert_eq!(store.living().await.expect("living").len(), 133);
+}
+
+#[tokio::test]
+async fn old_tombstones_are_forgotten_with_their_events() {
+    let place = Place::new();
+    let store = place.furnished().await;
+    for n in 1..=5u8 {
+        insert(&store, sandbox(n)).await;
+        if n < 5 {
+            store.end(sandbox_id(n), EndCause::Lost, at(i64::from(n))).await.expect("end");
+            store.swept(sandbox_id(n), at(i64::from(n))).await.expect("swept");
+        }
+    }
+    assert_eq!(store.purge(at(4), 2).await.expect("purge"), 2);
+    assert_eq!(store.purge(at(4), 2).await.expect("purge"), 1);
+    assert_eq!(store.purge(at(4), 2).await.expect("purge"), 0);
+    assert!(store.sandbox(&sandbox_id(1)).await.expect("read").is_none());
+    assert!(store.events(&events_of(&sandbox(1))).await.expect("events").is_empty());
+    assert!(store.sandbox(&sandbox_id(4)).await.expect("read").is_some());
+    assert!(store.sandbox(&sandbox_id(5)).await.expect("read").is_some(), "living ones stay whatever their age");
+}
