@@ -1,0 +1,71 @@
+# What ./run and ./test both need: root, a few Debian packages, a Rust toolchain, and the two programs. Sourced, not run.
+# Everything here is a quick no-op when it is already there.
+
+export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin:$HOME/.cargo/bin"
+
+say() { printf '%s\n' "$*" >&2; }
+die() {
+    say "error: $1"
+    [ $# -lt 2 ] || { say; say "hint: $2"; }
+    exit 1
+}
+
+need_root() {
+    [ "$(id -u)" = 0 ] || die "this needs root: sandboxes are made of namespaces, mounts and cgroups" "sudo $0"
+}
+
+# need_packages COMMAND=PACKAGE… installs the packages whose command is missing.
+need_packages() {
+    local pair missing=()
+    for pair in "$@"; do
+        command -v "${pair%%=*}" >/dev/null || missing+=("${pair#*=}")
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    command -v apt-get >/dev/null || die "missing: ${missing[*]}" "install them with this system's package manager"
+    say "installing: ${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get install -y -q --no-install-recommends "${missing[@]}" >/dev/null 2>&1 || {
+        apt-get update -q >&2
+        apt-get install -y -q --no-install-recommends "${missing[@]}" >&2
+    }
+}
+
+# at_least HAVE WANT compares dotted versions.
+at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n1)" = "$2" ]; }
+
+need_rust() {
+    local want have
+    want=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+    if ! command -v cargo >/dev/null && apt-cache show rustup >/dev/null 2>&1; then
+        need_packages rustup=rustup
+        rustup default stable >&2
+    fi
+    command -v cargo >/dev/null || die "Rust $want or newer is needed, and this system does not package one" \
+        "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y"
+    have=$(rustc --version | cut -d' ' -f2)
+    at_least "${have%%-*}" "$want" || die "Rust $want or newer is needed; this is $have" "rustup update stable"
+}
+
+# Builds target/release/cabana and, beside it, the static target/release/cabana-guest.
+build() {
+    need_packages cc=build-essential
+    need_rust
+    local triple guest
+    triple=$(rustc -vV | sed -n 's/^host: //p')
+    cargo build --quiet --release --package cabana-cli
+    # Naming the target keeps the flags away from build scripts and macros, and gives the guest its own directory.
+    RUSTFLAGS="-C target-feature=+crt-static" \
+        cargo build --quiet --package cabana-guest --profile guest --target "$triple"
+    guest=target/$triple/guest/cabana-guest
+    if ! cmp -s "$guest" target/release/cabana-guest; then
+        # A rename, because the old file may be in use.
+        install -m 0755 "$guest" target/release/.cabana-guest.new
+        mv -f target/release/.cabana-guest.new target/release/cabana-guest
+    fi
+}
+
+# What a server needs at run time.
+need_server_packages() {
+    need_packages mkfs.btrfs=btrfs-progs nft=nftables mmdebstrap=mmdebstrap ip=iproute2 losetup=mount \
+        update-ca-certificates=ca-certificates
+}

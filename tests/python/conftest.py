@@ -1,0 +1,130 @@
+"""Starts one server for the whole run, watches its log, and checks at the end that nothing of any sandbox is left in the world."""
+
+import os
+from pathlib import Path
+
+import pytest
+from e2b import AsyncSandbox, Sandbox
+
+from server import CACHE, CABANA, Server
+from wire import Box, Client
+from world import World
+
+DATA = Path(os.environ.get("CABANA_TEST_DATA", "/var/lib/cabana-test"))
+
+
+def pytest_sessionstart(session):
+    if os.geteuid() != 0:
+        pytest.exit("the black-box tests need root: they look at mounts, cgroups and network namespaces", 2)
+    if not CABANA.exists():
+        pytest.exit(f"{CABANA} is missing: ./test builds it", 2)
+
+
+@pytest.fixture(scope="session")
+def server():
+    server = Server(DATA)
+    server.start(within=1200)  # the first start on a machine builds the base system
+    try:
+        server.end_all_sandboxes()  # left by an earlier run that was interrupted
+        os.environ.update(server.environment)
+        os.environ.pop("E2B_DOMAIN", None)
+        server.idle = World(DATA)
+        yield server
+        server.end_all_sandboxes()
+        server.idle.assert_restored()
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def world(server):
+    """The world without sandboxes; `world.assert_restored()` compares."""
+    return server.idle
+
+
+@pytest.fixture(autouse=True)
+def log(server):
+    """Fails a test during which the server logged an error that the test did not announce with `log.append(text)`."""
+    offset, expected = server.log_size(), []
+    yield expected
+    errors = [line for line in server.errors_since(offset) if not any(text in line for text in expected)]
+    assert not errors, "unexpected errors in the server's log:\n" + "\n".join(errors[:10])
+
+
+@pytest.fixture
+def api(server) -> Client:
+    client = server.client()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def boxes(api, server):
+    """Makes sandboxes over the wire; they are killed at the end."""
+    made: list[Box] = []
+
+    def make(**fields) -> Box:
+        made.append(api.create(**fields))
+        return made[-1]
+
+    yield make
+    client = server.client()
+    for box in made:
+        client.kill(box)
+    client.close()
+
+
+@pytest.fixture
+def sandboxes(server):
+    """Makes sandboxes with the SDK; they are killed at the end."""
+    made: list[Sandbox] = []
+
+    def make(*args, **options) -> Sandbox:
+        made.append(Sandbox.create(*args, **{"timeout": 120, **options}))
+        return made[-1]
+
+    yield make
+    for sandbox in made:
+        sandbox.kill()
+
+
+@pytest.fixture
+def sandbox(sandboxes) -> Sandbox:
+    return sandboxes()
+
+
+@pytest.fixture
+async def async_sandbox(server):
+    sandbox = await AsyncSandbox.create(timeout=120)
+    yield sandbox
+    await sandbox.kill()
+
+
+# Figures and counts, shown at the end.
+
+FIGURES = pytest.StashKey[list]()
+JS_COUNTS = pytest.StashKey[dict]()
+
+
+@pytest.fixture
+def figures(request) -> list[str]:
+    """Lines to show in the summary."""
+    return request.config.stash.setdefault(FIGURES, [])
+
+
+@pytest.fixture
+def js_counts(request) -> dict[str, int]:
+    return request.config.stash.setdefault(JS_COUNTS, {"passed": 0, "failed": 0, "skipped": 0})
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for line in config.stash.get(FIGURES, []):
+        terminalreporter.write_line(line)
+    stats = terminalreporter.stats
+    count = {name: len(stats.get(name, [])) for name in ("passed", "failed", "error", "skipped")}
+    js = config.stash.get(JS_COUNTS, {})
+    CACHE.mkdir(exist_ok=True)
+    (CACHE / "counts").write_text(
+        f"Python {count['passed']} passed, {count['failed'] + count['error']} failed, {count['skipped']} skipped; "
+        f"JS {js.get('passed', 0)} passed, {js.get('failed', 0)} failed, {js.get('skipped', 0)} skipped\n"
+    )

@@ -1,0 +1,147 @@
+"""The server under test: one `cabana server` process on a port of its own."""
+
+import fcntl
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from waiting import eventually
+from wire import Client
+
+ROOT = Path(__file__).resolve().parents[2]
+CABANA = Path(os.environ.get("CABANA_TEST_BINARY", ROOT / "target/release/cabana"))
+CACHE = ROOT / "tests/.cache"
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """Start it, stop it, kill it, start it again: the port and the data directory stay."""
+
+    def __init__(self, data: Path):
+        self.data = data
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen | None = None
+        CACHE.mkdir(exist_ok=True)
+        self.log = CACHE / f"server-{self.port}.log"
+        self.log.write_bytes(b"")
+        self.data.mkdir(parents=True, exist_ok=True)
+        self.lock = open(self.data.parent / f".{self.data.name}.lock", "w")
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RuntimeError(f"another test run uses {data}: set CABANA_TEST_DATA to another directory") from None
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None, "the server is not running"
+        return self.process.pid
+
+    @property
+    def key(self) -> str:
+        return (self.data / "key").read_text().strip()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a client needs, the same that the server prints for people."""
+        return {"E2B_API_URL": self.url, "E2B_SANDBOX_URL": self.url, "E2B_API_KEY": self.key}
+
+    def client(self, timeout: float = 60.0) -> Client:
+        return Client(self.url, self.key, timeout)
+
+    def start(self, within: float = 60.0) -> None:
+        """Starts it and returns when it answers and the base template is ready (the very first time that takes minutes)."""
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("CABANA_", "E2B_"))}
+        own = {
+            "CABANA_LISTEN": f"127.0.0.1:{self.port}",
+            "CABANA_DATA_DIR": str(self.data),
+            "CABANA_LOG": os.environ.get("CABANA_LOG", "info"),
+            "NO_COLOR": "1",
+        }
+        self.process = subprocess.Popen(
+            [CABANA, "server"],
+            env={**inherited, **own},
+            stdin=subprocess.DEVNULL,
+            stdout=self.log.open("ab"),
+            stderr=subprocess.STDOUT,
+        )
+        deadline = time.monotonic() + within
+        while not self.ready():
+            if self.process.poll() is not None:
+                raise RuntimeError(f"the server ended with {self.process.returncode}:\n{self.log_tail()}")
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the server was not ready within {within} s:\n{self.log_tail()}")
+            time.sleep(0.01)
+
+    def ready(self) -> bool:
+        try:
+            client = self.client(timeout=10)
+            try:
+                answer = client.get("/templates")
+                return answer.status == 200 and any(
+                    "base" in row["aliases"] and row["buildStatus"] == "ready" for row in answer.json
+                )
+            finally:
+                client.close()
+        except OSError:
+            return False
+
+    def crash(self) -> None:
+        """`kill -9`, and wait until it is gone. Its sandboxes live on."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.process = None
+
+    def stop(self) -> None:
+        """Asks it to end. Sandboxes outlive it, so end them before."""
+        if self.process is None:
+            return
+        self.process.terminate()
+        try:
+            code = self.process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"the server did not end within 20 s of SIGTERM:\n{self.log_tail()}") from None
+        finally:
+            self.process = None
+        assert code == 0, f"the server ended with {code}:\n{self.log_tail()}"
+
+    def end_all_sandboxes(self) -> None:
+        client = self.client()
+        for row in client.list():
+            client.kill(row["sandboxID"])
+        eventually(lambda: not client.list(), what="no sandbox listed")
+        client.close()
+
+    def log_tail(self, lines: int = 30) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def log_size(self) -> int:
+        return self.log.stat().st_size
+
+    def errors_since(self, offset: int) -> list[str]:
+        """Lines of level ERROR, and panics, after a position in the log."""
+        with self.log.open("rb") as log:
+            log.seek(offset)
+            text = COLOUR.sub("", log.read().decode(errors="replace"))
+        return [line for line in text.splitlines() if re.search(r"\bERROR\b|panicked at", line)]
+
+    def memory(self) -> int:
+        """Resident memory of the process, bytes."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.search(r"^VmRSS:\s+(\d+) kB", status, re.M)[1]) * 1024
+
+    def descriptors(self) -> int:
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
