@@ -52,6 +52,9 @@ pub enum Error {
     /// The template's root filesystem is not there.
     #[error("the root filesystem of build {0} is missing")]
     NoBuild(cabana_types::BuildId),
+    /// The kernel refused something.
+    #[error("isolation")]
+    Jail(#[source] cabana_jail::Error),
     /// The network layer failed.
     #[error("network")]
     Network(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -1,0 +1,103 @@
+//! Watches a sandbox: its first process by descriptor, its memory by the cgroup's own signal.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cabana_jail::cgroup::Cgroups;
+use cabana_types::SandboxId;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::watch;
+
+use crate::Error;
+use crate::backend::{Death, Vitals};
+
+/// A death this soon after a kill for lack of memory is put down to it.
+const OOM_MEMORY: Duration = Duration::from_secs(2);
+
+/// A sandbox that is being watched.
+pub(super) struct Watched {
+    pidfd: Arc<OwnedFd>,
+    vitals: watch::Receiver<Vitals>,
+}
+
+impl Watched {
+    /// Starts watching; ends by itself when the sandbox does.
+    pub(super) fn start(id: SandboxId, pidfd: OwnedFd, cgroups: Cgroups) -> Result<Self, Error> {
+        let pidfd = Arc::new(pidfd);
+        let process = AsyncFd::with_interest(Arc::clone(&pidfd), Interest::READABLE)
+            .map_err(|source| Error::Io { action: "watch a process", source })?;
+        // Version 1 counts events in a readable descriptor, version 2 raises an exceptional condition on the file.
+        let interest = if cgroups.version() == 1 { Interest::READABLE } else { Interest::PRIORITY };
+        let memory = cgroups.watch_oom(&id).map_err(Error::Jail)?;
+        let memory = AsyncFd::with_interest(memory, interest)
+            .map_err(|source| Error::Io { action: "watch the memory of a sandbox", source })?;
+        let before = cgroups.oom_kills(&id);
+        let (tell, vitals) = watch::channel(Vitals { oom_kills: before, death: None });
+        tokio::spawn(follow(id, process, memory, interest, cgroups, tell));
+        Ok(Self { pidfd, vitals })
+    }
+
+    /// How it is doing.
+    pub(super) fn vitals(&self) -> watch::Receiver<Vitals> {
+        self.vitals.clone()
+    }
+
+    /// Kills its first process, and so all of them.
+    pub(super) fn kill(&self) -> Result<(), Error> {
+        cabana_jail::process::kill(&*self.pidfd).map_err(|e| Error::Io { action: "kill a sandbox", source: e.into() })
+    }
+
+    /// Waits until its first process is gone.
+    pub(super) async fn gone(mut self) -> Result<(), Error> {
+        // The watcher ends only after it has told of the death.
+        let _ = self.vitals.wait_for(|v| v.death.is_some()).await;
+        Ok(())
+    }
+}
+
+async fn follow(
+    id: SandboxId,
+    process: AsyncFd<Arc<OwnedFd>>,
+    memory: AsyncFd<OwnedFd>,
+    interest: Interest,
+    cgroups: Cgroups,
+    tell: watch::Sender<Vitals>,
+) {
+    let mut last_oom: Option<Instant> = None;
+    let mut note_oom = |tell: &watch::Sender<Vitals>| {
+        let kills = cgroups.oom_kills(&id);
+        if tell.send_if_modified(|v| std::mem::replace(&mut v.oom_kills, kills.max(v.oom_kills)) < kills) {
+            last_oom = Some(Instant::now());
+        }
+        last_oom
+    };
+    loop {
+        tokio::select! {
+            exited = process.readable() => {
+                if exited.is_ok() {
+                    let oom = note_oom(&tell).is_some_and(|at| at.elapsed() < OOM_MEMORY);
+                    let death = if oom { Death::OutOfMemory } else { Death::Died };
+                    tell.send_modify(|v| v.death = Some(death));
+                }
+                return;
+            }
+            signal = memory.ready(interest) => {
+                let Ok(mut signal) = signal else { return };
+                signal.clear_ready();
+                if interest == Interest::READABLE {
+                    let _ = rustix::io::read(memory.get_ref(), &mut [0; 8]);
+                }
+                note_oom(&tell);
+            }
+        }
+    }
+}
+
+/// Waits until a process that nobody watches is gone.
+pub(super) async fn exited(pidfd: OwnedFd) -> Result<(), Error> {
+    let failed = |source| Error::Io { action: "wait for a process", source };
+    let process = AsyncFd::with_interest(pidfd, Interest::READABLE).map_err(failed)?;
+    process.readable().await.map(drop).map_err(failed)
+}
