@@ -8,6 +8,36 @@ pub const API_KEY: &str = "CABANA_API_KEY";
 pub const DATA_DIR: &str = "CABANA_DATA_DIR";
 /// Address and port the server listens on.
 pub const LISTEN: &str = "CABANA_LISTEN";
+/// Domain under which sandboxes have host names.
+pub const DOMAIN: &str = "CABANA_DOMAIN";
+/// Whether the server may listen beyond loopback without TLS.
+pub const ALLOW_INSECURE_LISTEN: &str = "CABANA_ALLOW_INSECURE_LISTEN";
+/// Most sandboxes at once.
+pub const MAX_SANDBOXES: &str = "CABANA_MAX_SANDBOXES";
+/// Virtual CPUs of a sandbox that asks for none.
+pub const CPU_COUNT: &str = "CABANA_CPU_COUNT";
+/// Memory of a sandbox that asks for none, MiB.
+pub const MEMORY_MB: &str = "CABANA_MEMORY_MB";
+/// Disk of a sandbox that asks for none, MiB.
+pub const DISK_MB: &str = "CABANA_DISK_MB";
+/// Most virtual CPUs of one sandbox.
+pub const MAX_CPU_COUNT: &str = "CABANA_MAX_CPU_COUNT";
+/// Most memory of one sandbox, MiB.
+pub const MAX_MEMORY_MB: &str = "CABANA_MAX_MEMORY_MB";
+/// Largest disk of one sandbox, MiB.
+pub const MAX_DISK_MB: &str = "CABANA_MAX_DISK_MB";
+/// Longest life of a sandbox from now, hours.
+pub const MAX_TIMEOUT_HOURS: &str = "CABANA_MAX_TIMEOUT_HOURS";
+/// Network slots that are kept ready.
+pub const SPARE_SLOTS: &str = "CABANA_SPARE_SLOTS";
+/// Name servers that the sandboxes' DNS is forwarded to, separated by commas.
+pub const RESOLVERS: &str = "CABANA_RESOLVERS";
+/// Kind of the storage pool.
+pub const POOL_KIND: &str = "CABANA_POOL_KIND";
+/// Size of the storage pool's image, GiB.
+pub const POOL_IMAGE_GB: &str = "CABANA_POOL_IMAGE_GB";
+/// Days for which an ended sandbox is remembered.
+pub const TOMBSTONE_DAYS: &str = "CABANA_TOMBSTONE_DAYS";
 /// Configuration file of the server.
 pub const CONFIG: &str = "CABANA_CONFIG";
 /// Log filter of the server, in the form of `tracing-subscriber` (`info`, `cabana_server=debug`).

@@ -346,3 +346,115 @@ pub struct ServerStatus {
     /// Sandboxes that are up.
     pub running: u64,
 }
+
+/// What a sandbox used at one moment.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SandboxMetric {
+    /// When.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub timestamp: Timestamp,
+    /// The same, in seconds since 1970.
+    pub timestamp_unix: i64,
+    /// Virtual CPUs.
+    pub cpu_count: u32,
+    /// Share of them in use, percent.
+    pub cpu_used_pct: f64,
+    /// Memory in use, bytes.
+    pub mem_used: u64,
+    /// Memory there is, bytes.
+    pub mem_total: u64,
+    /// Page cache, bytes.
+    pub mem_cache: u64,
+    /// Disk in use, bytes.
+    pub disk_used: u64,
+    /// Disk there is, bytes.
+    pub disk_total: u64,
+}
+
+/// Answer of `GET /sandboxes/metrics`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SandboxesMetrics {
+    /// By sandbox id; those that are not up are left out.
+    pub sandboxes: BTreeMap<String, SandboxMetric>,
+}
+
+/// Answer of `GET /v2/sandboxes/{id}/logs`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SandboxLogPage {
+    /// The lines.
+    pub logs: Vec<LogEntry>,
+}
+
+/// A team, as `GET /teams` shows it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Team {
+    /// Its id.
+    #[serde(rename = "teamID")]
+    pub team_id: String,
+    /// Its name.
+    pub name: String,
+    /// The key that was sent with the request: others are not kept.
+    pub api_key: Secret,
+    /// Always true: a key belongs to one team.
+    pub is_default: bool,
+}
+
+/// Answer of `GET /templates/aliases/{alias}`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TemplateAlias {
+    /// The template's id.
+    #[serde(rename = "templateID")]
+    pub template_id: TemplateId,
+    /// Whether every team may use it.
+    pub public: bool,
+}
+
+/// One build of a template.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TemplateBuild {
+    /// Its id.
+    #[serde(rename = "buildID")]
+    pub build_id: BuildId,
+    /// `ready`, `building`, `waiting` or `error`.
+    pub status: String,
+    /// When it was begun.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub updated_at: Timestamp,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub finished_at: Option<Timestamp>,
+    /// Virtual CPUs.
+    pub cpu_count: u32,
+    /// Memory, MiB.
+    #[serde(rename = "memoryMB")]
+    pub memory_mb: u32,
+    /// Disk, MiB.
+    #[serde(rename = "diskSizeMB")]
+    pub disk_size_mb: u32,
+    /// Version of the guest contract.
+    pub envd_version: String,
+}
+
+/// Answer of `GET /templates/{id}`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TemplateWithBuilds {
+    /// What listings show.
+    #[serde(flatten)]
+    pub template: Template,
+    /// Its builds, newest first.
+    pub builds: Vec<TemplateBuild>,
+}
