@@ -120,9 +120,9 @@ class Server:
 
     def end_all_sandboxes(self) -> None:
         client = self.client()
-        for row in client.list():
+        for row in client.sandboxes():
             client.kill(row["sandboxID"])
-        eventually(lambda: not client.list(), what="no sandbox listed")
+        eventually(lambda: not client.sandboxes(), what="no sandbox listed")
         client.close()
 
     def log_tail(self, lines: int = 30) -> str:

@@ -60,14 +60,14 @@ CREATE = {
 
 @pytest.mark.parametrize("path", ["/v2/sandboxes", "/sandboxes"])
 def test_create(path, api, world):
-    before = {row["sandboxID"] for row in api.list()}
+    before = {row["sandboxID"] for row in api.sandboxes()}
     for name, body in CREATE.items():
         answer = api.request("POST", path, body)
         try:
             refused(answer, 400, 404, 422)
         except AssertionError as wrong:
             raise AssertionError(f"{name}: {wrong}") from None
-    assert {row["sandboxID"] for row in api.list()} == before
+    assert {row["sandboxID"] for row in api.sandboxes()} == before
     if not before:
         world.assert_restored()
 

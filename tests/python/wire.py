@@ -92,7 +92,7 @@ class Client:
         assert answer.status in (204, 404), (answer.status, answer.body)
         return answer.status == 204
 
-    def list(self, query: str = "") -> list[dict]:
+    def sandboxes(self, query: str = "") -> list[dict]:
         """Every sandbox, over all pages."""
         rows, token = [], ""
         while True:

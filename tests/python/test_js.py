@@ -1,0 +1,31 @@
+"""Runs the tests of the JS SDK (tests/js), one process for each file, against the same server."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from server import ROOT
+
+FILES = sorted((ROOT / "tests/js").glob("*.test.mjs"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_js(file, server, js_counts):
+    done = subprocess.run(
+        ["node", "--test", "--test-reporter=tap", file.name],
+        cwd=file.parent,
+        env={**os.environ, **server.environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    numbers = {name: int(count) for name, count in re.findall(r"^# (pass|fail|cancelled|skipped|todo) (\d+)$", done.stdout, re.M)}
+    js_counts["passed"] += numbers.get("pass", 0)
+    js_counts["failed"] += numbers.get("fail", 0) + numbers.get("cancelled", 0)
+    js_counts["skipped"] += numbers.get("skipped", 0) + numbers.get("todo", 0)
+    if done.returncode != 0:
+        bad = [block for block in re.split(r"(?m)^(?=(?:    )?(?:not )?ok )", done.stdout) if block.lstrip().startswith("not ok")]
+        pytest.fail("\n".join(bad)[-6000:] + done.stderr[-2000:], pytrace=False)
+    assert numbers.get("pass", 0) > 0, done.stdout
