@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from e2b import AsyncSandbox, Sandbox
 
-from server import CACHE, CABANA, Server
+from nameserver import NameServer
+from server import CABANA, CACHE, Server
 from wire import Box, Client
-from world import World
+from world import World, assert_nothing_runs
 
 DATA = Path(os.environ.get("CABANA_TEST_DATA", "/var/lib/cabana-test"))
 
@@ -21,19 +22,25 @@ def pytest_sessionstart(session):
 
 
 @pytest.fixture(scope="session")
-def server():
-    server = Server(DATA)
+def resolver() -> NameServer:
+    return NameServer()
+
+
+@pytest.fixture(scope="session")
+def server(resolver):
+    server = Server(DATA, CABANA_RESOLVERS=resolver.address)
     server.start(within=1200)  # the first start on a machine builds the base system
     try:
         server.end_all_sandboxes()  # left by an earlier run that was interrupted
         os.environ.update(server.environment)
         os.environ.pop("E2B_DOMAIN", None)
-        server.idle = World(DATA)
+        server.idle = World.at_rest(DATA)
         yield server
         server.end_all_sandboxes()
         server.idle.assert_restored()
     finally:
         server.stop()
+    assert_nothing_runs(DATA)
 
 
 @pytest.fixture

@@ -91,16 +91,51 @@ CALLS = {
 for name, arguments in CALLS.items():
     found[f"call {name}"] = in_child(lambda: call(*arguments))
 
-CLONE = {"user": 0x10000000, "mount": 0x20000, "pid": 0x20000000, "net": 0x40000000, "uts": 0x4000000, "ipc": 0x8000000, "cgroup": 0x2000000, "time": 0x80}
+CLONE = {
+    "user": 0x10000000,
+    "mount": 0x20000,
+    "pid": 0x20000000,
+    "net": 0x40000000,
+    "uts": 0x4000000,
+    "ipc": 0x8000000,
+    "cgroup": 0x2000000,
+    "time": 0x80,
+}
 for name, flag in CLONE.items():
     found[f"unshare {name}"] = in_child(lambda: call(272, flag))
 for name in ("user", "mnt", "net", "pid", "uts", "ipc", "cgroup"):
     found[f"setns {name}"] = in_child(lambda: call(308, os.open(f"/proc/1/ns/{name}", os.O_RDONLY), 0))
 
-FAMILIES = {"alg": 38, "vsock": 40, "packet": 17, "xdp": 44, "tipc": 30, "rds": 21, "rxrpc": 33, "smc": 43, "key": 15, "can": 29, "bluetooth": 31, "ax25": 3, "llc": 26, "qipcrtr": 42, "nfc": 39}
+FAMILIES = {
+    "alg": 38,
+    "vsock": 40,
+    "packet": 17,
+    "xdp": 44,
+    "tipc": 30,
+    "rds": 21,
+    "rxrpc": 33,
+    "smc": 43,
+    "key": 15,
+    "can": 29,
+    "bluetooth": 31,
+    "ax25": 3,
+    "llc": 26,
+    "qipcrtr": 42,
+    "nfc": 39,
+}
 for name, number in FAMILIES.items():
-    found[f"socket {name}"] = in_child(lambda: socket.socket(number, socket.SOCK_RAW if number in (17, 3) else socket.SOCK_STREAM, 0) and "ok")
-for name, number in {"netfilter": 12, "audit": 9, "xfrm": 6, "connector": 11, "kobject": 15, "generic": 16, "crypto": 21}.items():
+    found[f"socket {name}"] = in_child(
+        lambda: socket.socket(number, socket.SOCK_RAW if number in (17, 3) else socket.SOCK_STREAM, 0) and "ok"
+    )
+for name, number in {
+    "netfilter": 12,
+    "audit": 9,
+    "xfrm": 6,
+    "connector": 11,
+    "kobject": 15,
+    "generic": 16,
+    "crypto": 21,
+}.items():
     found[f"netlink {name}"] = in_child(lambda: socket.socket(16, socket.SOCK_RAW, number) and "ok")
 
 
@@ -176,7 +211,9 @@ found["cgroup"] = open("/proc/self/cgroup").read()
 found["unix sockets"] = [line.split()[-1] for line in open("/proc/net/unix").read().splitlines()[1:] if "@" in line]
 found["boot_id"] = open("/proc/sys/kernel/random/boot_id").read().strip()
 found["hostname"] = socket.gethostname()
-found["root"] = sorted(os.listdir("/proc/1/root/..")) == sorted(os.listdir("/")) if os.access("/proc/1/root/.", os.R_OK) else True
+found["root"] = (
+    sorted(os.listdir("/proc/1/root/..")) == sorted(os.listdir("/")) if os.access("/proc/1/root/.", os.R_OK) else True
+)
 found["interfaces"] = sorted(name for _, name in socket.if_nameindex())
 found["core limit"] = open("/proc/self/limits").read().split("Max core file size")[1].split()[0]
 print(json.dumps(found))

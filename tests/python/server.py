@@ -27,8 +27,8 @@ def free_port() -> int:
 class Server:
     """Start it, stop it, kill it, start it again: the port and the data directory stay."""
 
-    def __init__(self, data: Path):
-        self.data = data
+    def __init__(self, data: Path, **settings: str):
+        self.data, self.settings = data, settings
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen | None = None
@@ -67,6 +67,7 @@ class Server:
             "CABANA_DATA_DIR": str(self.data),
             "CABANA_LOG": os.environ.get("CABANA_LOG", "info"),
             "NO_COLOR": "1",
+            **self.settings,
         }
         self.process = subprocess.Popen(
             [CABANA, "server"],

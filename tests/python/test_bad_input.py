@@ -82,7 +82,15 @@ def test_create_says_which_field(api):
 
 
 def test_bodies_that_are_not_json(api):
-    for body in (b"", b"{", b"\xff\xfe", b"null", b'{"templateID":"base"', b"[" * 10_000, b'{"templateID":"base"}garbage'):
+    for body in (
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"null",
+        b'{"templateID":"base"',
+        b"[" * 10_000,
+        b'{"templateID":"base"}garbage',
+    ):
         refused(api.request("POST", "/v2/sandboxes", body, {"Content-Type": "application/json"}), 400, 422)
 
 
@@ -117,7 +125,16 @@ def test_ids(identifier, api):
 def test_timeouts(boxes, api):
     box = boxes()
     end = api.get(f"/sandboxes/{box.id}").json["endAt"]
-    for body in ({"timeout": -1}, {"timeout": BIG}, {"timeout": 10**9}, {"timeout": "x"}, {"timeout": None}, {}, [], b"{"):
+    for body in (
+        {"timeout": -1},
+        {"timeout": BIG},
+        {"timeout": 10**9},
+        {"timeout": "x"},
+        {"timeout": None},
+        {},
+        [],
+        b"{",
+    ):
         refused(api.request("POST", f"/sandboxes/{box.id}/timeout", body), 400, 422)
     for body in ({"duration": -1}, {"duration": 3601}, {"duration": "x"}):
         refused(api.request("POST", f"/sandboxes/{box.id}/refreshes", body), 400, 422)
@@ -152,9 +169,20 @@ def test_routes_and_methods(api):
 
 
 def test_keys(api):
-    for headers in ({}, {"X-API-KEY": ""}, {"X-API-KEY": "e2b_" + "0" * 40}, {"X-API-KEY": api.key + "0"}, {"X-API-KEY": api.key[:-1]}):
+    for headers in (
+        {},
+        {"X-API-KEY": ""},
+        {"X-API-KEY": "e2b_" + "0" * 40},
+        {"X-API-KEY": api.key + "0"},
+        {"X-API-KEY": api.key[:-1]},
+    ):
         api_without = type(api)(f"http://{api.host}:{api.port}", None)
-        for method, path in (("GET", "/v2/sandboxes"), ("POST", "/v2/sandboxes"), ("GET", "/sandboxes/iabc"), ("GET", "/templates")):
+        for method, path in (
+            ("GET", "/v2/sandboxes"),
+            ("POST", "/v2/sandboxes"),
+            ("GET", "/sandboxes/iabc"),
+            ("GET", "/templates"),
+        ):
             refused(api_without.request(method, path, None, headers), 401)
         api_without.close()
 
@@ -192,7 +220,18 @@ def test_guest_without_its_token(boxes, api):
 
 def test_paths_of_the_host_are_closed(boxes, api):
     box = boxes()
-    for path in ("/init", "/freeze", "/unfreeze", "/fsfreeze", "/fsthaw", "/collapse", "/bridge?port=22", "//init", "/%69nit", "/init/"):
+    for path in (
+        "/init",
+        "/freeze",
+        "/unfreeze",
+        "/fsfreeze",
+        "/fsthaw",
+        "/collapse",
+        "/bridge?port=22",
+        "//init",
+        "/%69nit",
+        "/init/",
+    ):
         for method in ("POST", "GET"):
             assert api.request(method, path, headers=box.headers()).status in (400, 404, 405), (method, path)
 
@@ -212,7 +251,9 @@ def test_calls_that_make_no_sense(boxes, api):
         answer = api.call(box, method, message)
         assert 400 <= answer.status < 600 and answer.status not in (500, 502), (method, answer.status, answer.body)
     for body in (b"", b"{", b"\xff", b"[" * 5000):
-        answer = api.request("POST", "/process.Process/List", body, {**box.headers(), "Content-Type": "application/json"})
+        answer = api.request(
+            "POST", "/process.Process/List", body, {**box.headers(), "Content-Type": "application/json"}
+        )
         assert answer.status < 500, (body[:10], answer.status)
     for body in (b"", b"\0", b"\0\xff\xff\xff\xff{}", b"\x01\0\0\0\x02{}", b"\x7f\0\0\0\x02{}", b"\0\0\0\0\x03{}}"):
         response = api.open(

@@ -22,7 +22,13 @@ def cabana(*arguments: str, **options) -> subprocess.CompletedProcess:
 
 @pytest.fixture
 def environment(server):
-    return {**os.environ, **server.environment, "CABANA_API_URL": server.url, "CABANA_API_KEY": server.key, "NO_COLOR": "1"}
+    return {
+        **os.environ,
+        **server.environment,
+        "CABANA_API_URL": server.url,
+        "CABANA_API_KEY": server.key,
+        "NO_COLOR": "1",
+    }
 
 
 def test_run_in_a_fresh_sandbox(environment, api):
@@ -37,12 +43,19 @@ def test_run_in_a_fresh_sandbox(environment, api):
 
 def test_run_passes_arguments_unchanged(environment):
     odd = ["a b", "$HOME", "'", '"', "*", "", "\\", "ž", "-n", "--"]
-    done = cabana("run", "--", "python3", "-c", "import sys, json; print(json.dumps(sys.argv[1:]))", *odd, env=environment)
+    done = cabana(
+        "run", "--", "python3", "-c", "import sys, json; print(json.dumps(sys.argv[1:]))", *odd, env=environment
+    )
     assert json.loads(done.stdout) == odd, done
 
 
 def test_errors_are_clear(environment):
-    done = cabana("run", "--", "true", env={**environment, "CABANA_API_URL": "http://127.0.0.1:1", "E2B_API_URL": "http://127.0.0.1:1"})
+    done = cabana(
+        "run",
+        "--",
+        "true",
+        env={**environment, "CABANA_API_URL": "http://127.0.0.1:1", "E2B_API_URL": "http://127.0.0.1:1"},
+    )
     assert done.returncode not in (0, 101) and "127.0.0.1:1" in done.stderr, done
     done = cabana("run", "--", "true", env={**environment, "CABANA_API_KEY": "wrong", "E2B_API_KEY": "wrong"})
     assert done.returncode not in (0, 101) and "key" in done.stderr.lower(), done

@@ -25,7 +25,9 @@ def test_sandboxes_outlive_the_server(sandboxes, server, restarted, figures):
     inside.serve(first, inside.ECHO, "127.0.0.1", 8000)
     first.files.write("kept", "content")
     counter = first.commands.run(
-        "i=0; while true; do i=$((i+1)); echo $i > /tmp/count; echo tick $i; sleep 0.05; done", background=True, timeout=0
+        "i=0; while true; do i=$((i+1)); echo $i > /tmp/count; echo tick $i; sleep 0.05; done",
+        background=True,
+        timeout=0,
     )
     boot = first.commands.run("cat /proc/sys/kernel/random/boot_id").stdout
     info = first.get_info()
@@ -71,7 +73,9 @@ def test_expiry_while_the_server_is_away(sandboxes, server, api, restarted):
     time.sleep(1.2)
     server.start()
     eventually(lambda: not sandbox.is_running(), within=5)
-    assert "timeout" in eventually(lambda: (a := api.get(f"/sandboxes/{sandbox.sandbox_id}")).status == 404 and a.json["message"])
+    assert "timeout" in eventually(
+        lambda: (a := api.get(f"/sandboxes/{sandbox.sandbox_id}")).status == 404 and a.json["message"]
+    )
 
 
 def test_killed_stays_killed(sandboxes, server, restarted):

@@ -28,11 +28,14 @@ def test_web_server_inside(host, sandbox, server):
     program = inside.ECHO
     if host == "::1":
         program = program.replace("import http.server", "import socket, http.server").replace(
-            "http.server.ThreadingHTTPServer(", "http.server.ThreadingHTTPServer.address_family = socket.AF_INET6\nhttp.server.ThreadingHTTPServer("
+            "http.server.ThreadingHTTPServer(",
+            "http.server.ThreadingHTTPServer.address_family = socket.AF_INET6\nhttp.server.ThreadingHTTPServer(",
         )
     inside.serve(sandbox, program, host, 8000)
     for way in (by_headers, by_host, novita):
-        answer = requests.post(server.url + "/some/path?q=%2F+x&q=2", data=b"body", headers={**way(sandbox, 8000), "X-Mine": "kept"})
+        answer = requests.post(
+            server.url + "/some/path?q=%2F+x&q=2", data=b"body", headers={**way(sandbox, 8000), "X-Mine": "kept"}
+        )
         assert answer.status_code == 200, (way.__name__, answer.text)
         echo = answer.json()
         assert (echo["method"], echo["path"], echo["body"]) == ("POST", "/some/path?q=%2F+x&q=2", "body")
@@ -54,7 +57,9 @@ def test_the_host_name_decides(sandboxes, server):
         sandbox.files.write("/tmp/www/name", sandbox.sandbox_id)
         sandbox.commands.run("cd /tmp/www && exec python3 -m http.server 8000", background=True, timeout=0)
     for sandbox in (first, second):
-        eventually(lambda: requests.get(server.url + "/name", headers=by_host(sandbox, 8000)).text == sandbox.sandbox_id)
+        eventually(
+            lambda: requests.get(server.url + "/name", headers=by_host(sandbox, 8000)).text == sandbox.sandbox_id
+        )
     # A host of the form port-id wins over headers, so that a page cannot be talked into another sandbox.
     mixed = {**by_host(first, 8000), **by_headers(second, 8000)}
     assert requests.get(server.url + "/name", headers=mixed).text == first.sandbox_id

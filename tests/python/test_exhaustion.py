@@ -79,7 +79,10 @@ def test_processes(boxes, api, server):
         stream = client.stream(
             box,
             "process.Process/Start",
-            {"process": {"cmd": "/bin/bash", "args": ["-c", "bomb() { bomb | bomb & }; bomb; sleep 1000"]}, "stdin": False},
+            {
+                "process": {"cmd": "/bin/bash", "args": ["-c", "bomb() { bomb | bomb & }; bomb; sleep 1000"]},
+                "stdin": False,
+            },
         )
         next(stream)
         begun = len(neighbour.took)
@@ -95,13 +98,22 @@ def test_processes(boxes, api, server):
 def test_disk(boxes, api, server):
     box = boxes(diskSizeMB=128)
     with Neighbour(server) as neighbour:
-        code, output = api.run(box, "head -c 1G /dev/zero > ~/full 2>/tmp/why; stat -c %s ~/full; df --output=avail ~ | tail -1")
+        code, output = api.run(
+            box, "head -c 1G /dev/zero > ~/full 2>/tmp/why; stat -c %s ~/full; df --output=avail ~ | tail -1"
+        )
         assert int(output.split()[0]) < 160 * 2**20
-        code, output = api.run(box, "fallocate -l 1G ~/more; echo $?; for i in $(seq 200); do echo x > ~/f$i || break; done 2>/dev/null")
+        code, output = api.run(
+            box, "fallocate -l 1G ~/more; echo $?; for i in $(seq 200); do echo x > ~/f$i || break; done 2>/dev/null"
+        )
         assert output.split()[0] != "0"
         # The guest still answers, and writing through the API says why it fails.
         assert api.run(box, "echo alive") == (0, "alive\n")
-        answer = api.request("POST", "/files?path=/home/user/upload", b"x" * 10**6, {**box.headers(), "Content-Type": "application/octet-stream"})
+        answer = api.request(
+            "POST",
+            "/files?path=/home/user/upload",
+            b"x" * 10**6,
+            {**box.headers(), "Content-Type": "application/octet-stream"},
+        )
         assert answer.status == 507, (answer.status, answer.body)
         assert api.run(box, "rm -f ~/full ~/f*; sync; echo free")[1] == "free\n"
         eventually(lambda: api.run(box, "head -c 1M /dev/zero > ~/again && echo ok")[1] == "ok\n", every=0.3)

@@ -129,14 +129,27 @@ def test_refused(sandbox):
 
 
 def test_names_are_only_names(sandbox):
-    for name in ("sp ace", "new\nline", "tab\t", "-rf", "quote'\"", "$(id)", "<img onerror=x>", "\x1b[31mred", "ünï", "%2e%2e"):
+    for name in (
+        "sp ace",
+        "new\nline",
+        "tab\t",
+        "-rf",
+        "quote'\"",
+        "$(id)",
+        "<img onerror=x>",
+        "\x1b[31mred",
+        "ünï",
+        "%2e%2e",
+    ):
         sandbox.files.write(f"odd/{name}", name)
         assert sandbox.files.read(f"odd/{name}") == name
     assert len(sandbox.files.list("odd")) == 10
 
 
 def test_links_stay_inside(sandbox):
-    sandbox.commands.run("ln -s /etc etc; ln -s /proc/1/root root; ln -s loop loop; ln -s ../../../../../../../etc/hostname up")
+    sandbox.commands.run(
+        "ln -s /etc etc; ln -s /proc/1/root root; ln -s loop loop; ln -s ../../../../../../../etc/hostname up"
+    )
     assert sandbox.files.read("etc/hostname") == sandbox.commands.run("cat /etc/hostname").stdout
     assert sandbox.files.read("up") == sandbox.commands.run("cat /etc/hostname").stdout
     with pytest.raises(SandboxException):
@@ -188,7 +201,9 @@ def test_range_and_head_of_a_download(sandbox, api):
     answer = api.request("GET", "/files?path=ranged", headers={**box.headers(), "Range": "bytes=2-5"})
     assert (answer.status, answer.body) == (206, b"2345")
     answer = api.request("GET", "/files?path=ranged", headers=box.headers())
-    assert answer.headers["content-disposition"].startswith("inline") and "ranged" in answer.headers["content-disposition"]
+    assert (
+        answer.headers["content-disposition"].startswith("inline") and "ranged" in answer.headers["content-disposition"]
+    )
     assert answer.headers["content-length"] == "10"
 
 

@@ -9,10 +9,23 @@ import pytest
 from e2b import Sandbox
 
 import inside
-from server import free_port
+import nameserver
 
 PROBE = (Path(__file__).parent / "probe.py").read_text()
-DENIED = {"EPERM", "EACCES", "ENOSYS", "ENOENT", "EROFS", "EAFNOSUPPORT", "EPROTONOSUPPORT", "ENXIO", "ENODEV", "ESRCH", "SIGSYS", "EOPNOTSUPP"}
+DENIED = {
+    "EPERM",
+    "EACCES",
+    "ENOSYS",
+    "ENOENT",
+    "EROFS",
+    "EAFNOSUPPORT",
+    "EPROTONOSUPPORT",
+    "ENXIO",
+    "ENODEV",
+    "ESRCH",
+    "SIGSYS",
+    "EOPNOTSUPP",
+}
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +41,20 @@ def probed(server):
 
 @pytest.mark.parametrize("user", ["user", "root"])
 @pytest.mark.parametrize(
-    "kind", ["call", "unshare", "setns", "socket", "netlink", "abi", "write", "mknod and open", "ptrace 1", "process_vm_readv 1", "TIOCSTI"]
+    "kind",
+    [
+        "call",
+        "unshare",
+        "setns",
+        "socket",
+        "netlink",
+        "abi",
+        "write",
+        "mknod and open",
+        "ptrace 1",
+        "process_vm_readv 1",
+        "TIOCSTI",
+    ],
 )
 def test_denied(kind, user, probed):
     denied = DENIED | ({"EIO"} if kind == "TIOCSTI" else set())
@@ -41,7 +67,9 @@ def test_denied(kind, user, probed):
 @pytest.mark.parametrize("user", ["user", "root"])
 def test_nothing_of_the_host_is_readable(user, probed):
     attempts = {name: result for name, result in probed[user].items() if name.startswith("read ")}
-    readable = {name: result for name, result in attempts.items() if result not in DENIED | {"empty", "EISDIR", "EIO", "EAGAIN"}}
+    readable = {
+        name: result for name, result in attempts.items() if result not in DENIED | {"empty", "EISDIR", "EIO", "EAGAIN"}
+    }
     # A process of one's own user may be looked at, where that user is root and the guest is too; its memory may not.
     readable.pop("read /proc/1/auxv", None) if user == "root" else None
     assert not readable, f"as {user}: {readable}"
@@ -60,7 +88,22 @@ def test_identity(user, probed):
     if user == "user":
         assert int(found["status"]["CapEff"], 16) == 0
     bounding = int(found["status"]["CapBnd"], 16)
-    for forbidden in (12, 16, 17, 19, 21, 22, 23, 24, 25, 33, 37, 38, 39, 40):  # net_admin, sys_module, rawio, ptrace, admin, boot, …
+    for forbidden in (
+        12,
+        16,
+        17,
+        19,
+        21,
+        22,
+        23,
+        24,
+        25,
+        33,
+        37,
+        38,
+        39,
+        40,
+    ):  # net_admin, sys_module, rawio, ptrace, admin, boot, …
         assert not bounding >> forbidden & 1, f"capability {forbidden} is in the bounding set"
     assert found["file descriptors"] == ["0", "1", "2"], found["file descriptors"]
     assert found["core limit"] == "0"
@@ -115,7 +158,12 @@ def test_processes_outside_have_no_rights(boxes, api):
         if not entry.name.isdigit():
             continue
         try:
-            uids = [int(u) for u in next(l for l in (entry / "status").read_text().splitlines() if l.startswith("Uid:")).split()[1:]]
+            uids = [
+                int(u)
+                for u in next(
+                    line for line in (entry / "status").read_text().splitlines() if line.startswith("Uid:")
+                ).split()[1:]
+            ]
             if any(base <= uid < base + 65536 for uid in uids):
                 ours.append(entry.name)
                 assert all(base <= uid < base + 65536 for uid in uids), uids
@@ -144,7 +192,10 @@ def test_working_directory_cannot_lead_out(boxes, api):
 
 
 def list_of(api, box, cwd: str) -> str:
-    message = {"process": {"cmd": "/bin/sh", "args": ["-c", "pwd; ls; ls ../../../../var/lib"], "cwd": cwd}, "stdin": False}
+    message = {
+        "process": {"cmd": "/bin/sh", "args": ["-c", "pwd; ls; ls ../../../../var/lib"], "cwd": cwd},
+        "stdin": False,
+    }
     try:
         return json.dumps(list(api.stream(box, "process.Process/Start", message)))
     except Exception as refused:
@@ -206,19 +257,25 @@ def test_the_host_cannot_be_reached(sandbox, server):
         assert set(reach(sandbox, *targets).values()) == {"closed"}
 
 
-def test_cut_off_from_everything(sandboxes):
+def test_names_are_resolved_by_the_host(sandbox):
+    assert sandbox.commands.run(f"getent hosts {nameserver.KNOWN}").stdout.split()[0] == nameserver.ADDRESS
+    assert sandbox.commands.run("getent hosts unknown.sandbox.test || echo none").stdout == "none\n"
+
+
+def test_cut_off_from_everything(sandboxes, resolver):
     sandbox = sandboxes(allow_internet_access=False)
     assert sandbox.get_info().allow_internet_access is False
-    port = free_port()
-    assert reach(sandbox, f"{gateway_or_none(sandbox)}:{port}", f"{gateway_or_none(sandbox)}:53")
-    assert sandbox.commands.run("getent hosts example.invalid || echo none").stdout == "none\n"
-
-
-def gateway_or_none(sandbox) -> str:
-    words = sandbox.commands.run("ip route show default").stdout.split()
-    return words[2] if len(words) > 2 else "127.0.0.1"
+    name = f"secret-{sandbox.sandbox_id}.sandbox.test"
+    assert sandbox.commands.run(f"timeout 5 getent hosts {nameserver.KNOWN} || echo none").stdout == "none\n"
+    sandbox.commands.run(f"timeout 5 getent hosts {name} || true")
+    assert name not in resolver.asked, "no query leaves a sandbox that is cut off"
+    # Its own ports are served all the same.
+    inside.serve(sandbox, inside.ECHO, "0.0.0.0", 8000)
 
 
 def test_low_ports_and_ping_work_inside(sandbox):
-    assert sandbox.commands.run("python3 -c 'import socket; socket.create_server((\"0.0.0.0\", 80)); print(1)'").stdout == "1\n"
+    assert (
+        sandbox.commands.run("python3 -c 'import socket; socket.create_server((\"0.0.0.0\", 80)); print(1)'").stdout
+        == "1\n"
+    )
     assert sandbox.commands.run("getent hosts localhost").stdout.split()[0] in ("127.0.0.1", "::1")

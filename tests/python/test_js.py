@@ -21,11 +21,18 @@ def test_js(file, server, js_counts):
         text=True,
         timeout=300,
     )
-    numbers = {name: int(count) for name, count in re.findall(r"^# (pass|fail|cancelled|skipped|todo) (\d+)$", done.stdout, re.M)}
+    numbers = {
+        name: int(count)
+        for name, count in re.findall(r"^# (pass|fail|cancelled|skipped|todo) (\d+)$", done.stdout, re.M)
+    }
     js_counts["passed"] += numbers.get("pass", 0)
     js_counts["failed"] += numbers.get("fail", 0) + numbers.get("cancelled", 0)
     js_counts["skipped"] += numbers.get("skipped", 0) + numbers.get("todo", 0)
     if done.returncode != 0:
-        bad = [block for block in re.split(r"(?m)^(?=(?:    )?(?:not )?ok )", done.stdout) if block.lstrip().startswith("not ok")]
+        bad = [
+            block
+            for block in re.split(r"(?m)^(?=(?:    )?(?:not )?ok )", done.stdout)
+            if block.lstrip().startswith("not ok")
+        ]
         pytest.fail("\n".join(bad)[-6000:] + done.stderr[-2000:], pytrace=False)
     assert numbers.get("pass", 0) > 0, done.stdout

@@ -25,20 +25,54 @@ HIDDEN = b"GET /smuggled HTTP/1.1\r\nHost: {host}\r\n\r\n"
 
 # Each with the status that the answer must have; None where a tolerant reading is harmless.
 CASES = {
-    "both lengths": (b"POST /a HTTP/1.1\r\nHost: {host}\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + HIDDEN, None),
-    "both lengths, other order": (b"POST /a HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n" + HIDDEN, None),
-    "two lengths": (b"POST /a HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nContent-Length: 70\r\n\r\n" + HIDDEN, 400),
+    "both lengths": (
+        b"POST /a HTTP/1.1\r\nHost: {host}\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        + HIDDEN,
+        None,
+    ),
+    "both lengths, other order": (
+        b"POST /a HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n"
+        + HIDDEN,
+        None,
+    ),
+    "two lengths": (
+        b"POST /a HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nContent-Length: 70\r\n\r\n" + HIDDEN,
+        400,
+    ),
     "a list of lengths": (b"POST /a HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0, 70\r\n\r\n" + HIDDEN, 400),
     "a signed length": (b"POST /a HTTP/1.1\r\nHost: {host}\r\nContent-Length: +0\r\n\r\n" + HIDDEN, 400),
-    "unknown encoding": (b"POST /a HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + HIDDEN, 400),
-    "encoding twice": (b"POST /a HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n" + HIDDEN, 400),
-    "space before colon": (b"POST /a HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding : chunked\r\nContent-Length: 0\r\n\r\n" + HIDDEN, 400),
-    "folded header": (b"POST /a HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n" + HIDDEN, 400),
-    "bad chunk size": (b"POST /a HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n0x0\r\n\r\n" + HIDDEN, None),
-    "huge chunk size": (b"POST /a HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n" + HIDDEN, None),
-    "old version with chunks": (b"POST /a HTTP/1.0\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + HIDDEN, None),
+    "unknown encoding": (
+        b"POST /a HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + HIDDEN,
+        400,
+    ),
+    "encoding twice": (
+        b"POST /a HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n"
+        + HIDDEN,
+        400,
+    ),
+    "space before colon": (
+        b"POST /a HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding : chunked\r\nContent-Length: 0\r\n\r\n" + HIDDEN,
+        400,
+    ),
+    "folded header": (
+        b"POST /a HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n" + HIDDEN,
+        400,
+    ),
+    "bad chunk size": (
+        b"POST /a HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n0x0\r\n\r\n" + HIDDEN,
+        None,
+    ),
+    "huge chunk size": (
+        b"POST /a HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n" + HIDDEN,
+        None,
+    ),
+    "old version with chunks": (
+        b"POST /a HTTP/1.0\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + HIDDEN,
+        None,
+    ),
     "upgrade to h2c": (
-        b"GET /a HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n" + HIDDEN,
+        b"GET /a HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n"
+        + HIDDEN,
         None,
     ),
 }

@@ -83,14 +83,19 @@ def test_endless_output_and_a_reader_that_stalls(boxes, api, server):
             started = time.monotonic()
             assert other.run(box, "echo alive") == (0, "alive\n")
             within(5, started, "a command beside a stalled stream")
-        assert other.call(box, "process.Process/SendSignal", {"process": {"pid": pid}, "signal": "SIGNAL_SIGKILL"}).status == 200
+        assert (
+            other.call(box, "process.Process/SendSignal", {"process": {"pid": pid}, "signal": "SIGNAL_SIGKILL"}).status
+            == 200
+        )
     assert peak.growth < FLAT, f"the server grew by {peak.growth >> 20} MB"
     api.close()
 
 
 def test_kill_cuts_a_command(boxes, api, server):
     box = boxes()
-    stream = api.stream(box, "process.Process/Start", {"process": {"cmd": "/bin/sleep", "args": ["1000"]}, "stdin": False})
+    stream = api.stream(
+        box, "process.Process/Start", {"process": {"cmd": "/bin/sleep", "args": ["1000"]}, "stdin": False}
+    )
     next(stream)
     killer = server.client()
     started = time.monotonic()
@@ -116,7 +121,11 @@ def test_kill_during_a_command_as_the_sdk_sees_it(sandboxes):
 def test_kill_during_a_download(sandboxes, server):
     sandbox = sandboxes()
     sandbox.commands.run("truncate -s 50G endless")
-    headers = {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "49983", "X-Access-Token": sandbox._envd_access_token}
+    headers = {
+        "E2b-Sandbox-Id": sandbox.sandbox_id,
+        "E2b-Sandbox-Port": "49983",
+        "X-Access-Token": sandbox._envd_access_token,
+    }
     answer = requests.get(server.url + "/files?path=endless", headers=headers, stream=True, timeout=10)
     chunks = answer.iter_content(65536)
     next(chunks)
@@ -129,7 +138,11 @@ def test_kill_during_a_download(sandboxes, server):
 
 def test_kill_during_an_upload(sandboxes, server):
     sandbox = sandboxes()
-    headers = {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "49983", "X-Access-Token": sandbox._envd_access_token}
+    headers = {
+        "E2b-Sandbox-Id": sandbox.sandbox_id,
+        "E2b-Sandbox-Port": "49983",
+        "X-Access-Token": sandbox._envd_access_token,
+    }
     killed, started = threading.Event(), time.monotonic()
 
     def endless():
@@ -140,7 +153,11 @@ def test_kill_during_an_upload(sandboxes, server):
             yield b"x" * 65536
 
     try:
-        answer = requests.post(server.url + "/files?path=up", data=endless(), headers={**headers, "Content-Type": "application/octet-stream"})
+        answer = requests.post(
+            server.url + "/files?path=up",
+            data=endless(),
+            headers={**headers, "Content-Type": "application/octet-stream"},
+        )
         assert answer.status_code == 502
     except requests.exceptions.RequestException:
         pass
@@ -154,7 +171,9 @@ def test_clients_that_go_away_leave_nothing(boxes, api, server):
     before = server.descriptors()
     for _ in range(30):
         client = server.client()
-        stream = client.stream(box, "process.Process/Start", {"process": {"cmd": "/bin/sleep", "args": ["3"]}, "stdin": False})
+        stream = client.stream(
+            box, "process.Process/Start", {"process": {"cmd": "/bin/sleep", "args": ["3"]}, "stdin": False}
+        )
         next(stream)
         client.close()
         client.connection.close()

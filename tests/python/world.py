@@ -1,12 +1,13 @@
 """What a server has made in the kernel and on disk: processes, cgroups, mounts, network, subvolumes. Two pictures of the world, one before
 and one after, must be the same when every sandbox in between has ended.
 
-Only what belongs to the server under test is looked at, so that several servers may run on one machine."""
+Only what carries the name of the server under test is looked at, so that several servers may run on one machine."""
 
 import json
 import os
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 from waiting import eventually
@@ -16,120 +17,131 @@ def run(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
-def cgroups() -> set[str]:
-    """Every cgroup directory below one that is named for Cabana, in all hierarchies."""
+def instance(data: Path) -> str:
+    """The name that a server gives its objects."""
+    return json.loads((data / "instance.json").read_text())["name"]
+
+
+def counted(names) -> set[str]:
+    """Network slots are recycled: not which numbers are in use must stay the same, but how many."""
+    return {
+        f"{count} × {name}"
+        for name, count in Counter(re.sub(r"\d+(?=$|\.offline$)", "*", name) for name in names).items()
+    }
+
+
+def cgroups(name: str) -> set[str]:
     found = set()
     for root, directories, _ in os.walk("/sys/fs/cgroup"):
-        if "cabana" in root:
+        if f"/cabana-{name}" in root:
             found.add(root.removeprefix("/sys/fs/cgroup/"))
-        elif root.count("/") > 7:
+        elif root.count("/") > 6:
             directories.clear()
     return found
 
 
-def processes() -> set[str]:
-    """Processes in such a cgroup."""
+def processes(name: str) -> set[str]:
+    """Processes in one of these cgroups."""
     found = set()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
-            if "cabana" in (entry / "cgroup").read_text():
+            if f"/cabana-{name}/" in (entry / "cgroup").read_text():
                 found.add(f"{entry.name} {(entry / 'comm').read_text().strip()}")
         except OSError:
             pass  # it ended while we looked
     return found
 
 
-def mounts(data: Path) -> set[str]:
-    found = set()
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        target = line.split()[4]
-        if target.startswith((str(data), "/run/cabana")):
-            found.add(target)
-    return found
+def mounts(*below: Path) -> list[list[str]]:
+    """Lines of the mount table, split, whose target is below one of the directories."""
+    lines = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return [fields for fields in lines if any(Path(fields[4]).is_relative_to(place) for place in below)]
+
+
+def btrfs(data: Path) -> list[str]:
+    return [fields[4] for fields in mounts(data) if fields[fields.index("-") + 1] == "btrfs"]
 
 
 def loops(data: Path) -> set[str]:
     table = json.loads(run("losetup", "--json", "--list") or '{"loopdevices":[]}')
-    return {row["back-file"] for row in table["loopdevices"] if row["back-file"].startswith(str(data))}
+    return {row["back-file"] for row in table["loopdevices"] if row["back-file"].startswith(f"{data}/")}
 
 
-def links() -> set[str]:
+def links(name: str) -> set[str]:
     table = json.loads(run("ip", "-json", "link", "show") or "[]")
-    return {row["ifname"] for row in table if re.match(r"cab|cb", row["ifname"])}
+    return counted(row["ifname"] for row in table if row["ifname"].startswith(f"cb{name}-"))
 
 
-def namespaces() -> set[str]:
-    places = [Path("/run/netns"), *Path("/run").glob("cabana*/**/netns")]
-    return {str(name) for place in places if place.is_dir() for name in place.iterdir()}
-
-
-def run_files() -> set[str]:
-    return {str(path) for path in Path("/run").glob("cabana*/**/*")}
+def run_files(name: str) -> set[str]:
+    return counted(str(path) for path in Path("/run/cabana", name).glob("**/*"))
 
 
 def subvolumes(data: Path) -> set[str]:
-    found = set()
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        fields = line.split()
-        if " - btrfs " in line and fields[4].startswith(str(data)):
-            found |= {row.split(" path ", 1)[1] for row in run("btrfs", "subvolume", "list", fields[4]).splitlines()}
-    return found
+    return {
+        row.split(" path ", 1)[1]
+        for place in btrfs(data)
+        for row in run("btrfs", "subvolume", "list", place).splitlines()
+    }
 
 
 def qgroups(data: Path) -> set[str]:
-    found = set()
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        fields = line.split()
-        if " - btrfs " in line and fields[4].startswith(str(data)):
-            found |= {row.split()[0] for row in run("btrfs", "qgroup", "show", fields[4]).splitlines()[2:] if row.split()}
-    return found
+    return {
+        row.split()[0]
+        for place in btrfs(data)
+        for row in run("btrfs", "qgroup", "show", place).splitlines()[2:]
+        if row.split() and row.split()[0].startswith("0/")
+    }
 
 
-def rules() -> set[str]:
-    """nftables: tables, chains, sets and the elements in them."""
-    found = set()
-    for item in json.loads(run("nft", "--json", "list", "ruleset") or '{"nftables":[]}')["nftables"]:
-        (kind, body), *_ = item.items()
-        if "cabana" not in json.dumps(body):
-            continue
-        body = {k: v for k, v in body.items() if k != "handle"}
-        for element in body.pop("elem", []):
-            found.add(f"{kind} {body.get('name')} element {json.dumps(element, sort_keys=True)}")
-        if kind != "rule":
-            found.add(f"{kind} {json.dumps(body, sort_keys=True)}")
-    return found
+def rules(name: str) -> set[str]:
+    """nftables: what is in the server's table. Handles and counters change; names of links are counted."""
+    listed = run("nft", "list", "table", "inet", f"cabana_{name}")
+    listed = re.sub(rf"cb{name}-\d+", f"cb{name}-*", re.sub(r"counter packets \d+ bytes \d+", "counter", listed))
+    return counted(line.strip() for line in listed.splitlines())
 
 
 class World:
     """A picture of everything that a server has made."""
 
     def __init__(self, data: Path):
+        name = instance(data)
         self.data = data
         self.parts: dict[str, set[str]] = {
-            "processes": processes(),
-            "cgroups": cgroups(),
-            "mounts": mounts(data),
+            "processes": processes(name),
+            "cgroups": cgroups(name),
+            "mounts": counted(fields[4] for fields in mounts(data, Path("/run/cabana", name))),
             "loop devices": loops(data),
-            "network links": links(),
-            "network namespaces": namespaces(),
-            "run-time files": run_files(),
+            "network links": links(name),
+            "run-time files": run_files(name),
             "subvolumes": subvolumes(data),
             "quota groups": qgroups(data),
-            "nftables": rules(),
+            "nftables": rules(name),
         }
+
+    @classmethod
+    def at_rest(cls, data: Path) -> "World":
+        """A picture of a server that has nothing more to prepare: two in a row are the same."""
+        pictures = [cls(data)]
+
+        def still() -> bool:
+            pictures.append(cls(data))
+            return not pictures[-2].differences(pictures[-1])
+
+        eventually(still, within=20, every=0.5)
+        return pictures[-1]
 
     def differences(self, later: "World") -> list[str]:
         found = []
         for name, before in self.parts.items():
             after = later.parts[name]
             found += [f"{name}: new {item}" for item in sorted(after - before)]
-            found += [f"{name}: lost {item}" for item in sorted(before - after)]
+            found += [f"{name}: gone {item}" for item in sorted(before - after)]
         return found
 
     def assert_restored(self, within: float = 15.0) -> None:
-        """Waits until the world is again as in this picture; what is removed in the background has that long."""
+        """Waits until the world is again as in this picture; what is done in the background has that long."""
         last: list[str] = []
 
         def same() -> bool:
@@ -137,6 +149,20 @@ class World:
             return not last
 
         try:
-            eventually(same, within, every=0.2)
+            eventually(same, within, every=0.1)
         except AssertionError:
-            raise AssertionError("left in the world:\n  " + "\n  ".join(last[:40])) from None
+            raise AssertionError("the world is not as before:\n  " + "\n  ".join(last[:40])) from None
+
+
+def assert_nothing_runs(data: Path) -> None:
+    """After a server has ended with no sandbox left: no process, cgroup, link, rule or namespace of it."""
+    name = instance(data)
+    left = {
+        "processes": processes(name),
+        "cgroups": cgroups(name),
+        "links": links(name),
+        "rules": rules(name),
+        "namespaces": {fields[4] for fields in mounts(Path("/run/cabana", name))},
+    }
+    left = {kind: found for kind, found in left.items() if found}
+    assert not left, f"left behind by the server: {left}"

@@ -1,0 +1,33 @@
+"""A name server on loopback that knows one name. The server under test forwards sandboxes' queries to it, so that no query leaves the machine."""
+
+import socket
+import struct
+import threading
+
+KNOWN = "known.sandbox.test"
+ADDRESS = "192.0.2.53"
+
+
+class NameServer:
+    def __init__(self):
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.socket.getsockname()[1]
+        self.asked: list[str] = []
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self) -> None:
+        while True:
+            query, client = self.socket.recvfrom(4096)
+            labels, at = [], 12
+            while length := query[at]:
+                labels.append(query[at + 1 : at + 1 + length].decode("latin-1"))
+                at += 1 + length
+            question, (kind,) = query[12 : at + 5], struct.unpack(">H", query[at + 1 : at + 3])
+            name = ".".join(labels).lower()
+            self.asked.append(name)
+            known = name == KNOWN
+            answers = known and kind == 1
+            head = query[:2] + struct.pack(">HHHHH", 0x8180 if known else 0x8183, 1, int(answers), 0, 0)
+            record = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 60, 4) + socket.inet_aton(ADDRESS) if answers else b""
+            self.socket.sendto(head + question + record, client)
