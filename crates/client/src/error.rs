@@ -132,6 +132,11 @@ impl Error {
         matches!(self, Self::Guest { code: connectrpc::ErrorCode::AlreadyExists, .. })
     }
 
+    /// Whether a time limit that the caller set has passed.
+    pub fn is_deadline(&self) -> bool {
+        matches!(self, Self::Guest { code: connectrpc::ErrorCode::DeadlineExceeded, .. })
+    }
+
     /// Whether the connection broke, as it does when a sandbox is killed under a stream.
     pub(crate) fn is_connection(&self) -> bool {
         matches!(self, Self::Connection { .. } | Self::Unreachable { .. })

@@ -1,0 +1,159 @@
+//! The command line: global flags, the list of commands, and flags that several commands share.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+
+use cabana_types::SandboxId;
+use cabana_types::env;
+use cabana_types::wire::NewSandbox;
+use clap::{Args, Parser, Subcommand};
+
+use crate::amount::{parse_mebibytes, parse_pair, parse_seconds};
+use crate::commands;
+
+const OVERVIEW: &str = "\
+Examples:
+  cabana server                                 start a server on this machine
+  cabana run -- python3 -c 'print(6 * 7)'       run a command in a fresh sandbox
+  id=$(cabana create)                           create a sandbox that stays
+  cabana exec $id -- ls /                       run a command in it
+  cabana cp data.csv $id:/home/user/            copy a file into it
+  cabana shell $id                              look around in it
+  cabana kill $id                               end it
+
+Exit codes: 0 done, 1 the request was wrong, 2 the server or the connection failed;
+run, exec and shell exit with the command's own code (128+n if signal n ended it).";
+
+/// Private computers for AI agents: isolated sandboxes that start in milliseconds.
+#[derive(Debug, Parser)]
+#[command(name = "cabana", version, after_help = OVERVIEW, max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Which server, and as whom.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Server")]
+pub(crate) struct ServerArgs {
+    /// Address of the API [default: http://127.0.0.1:3000]
+    #[arg(long, global = true, value_name = "URL", env = env::API_URL, hide_env_values = true)]
+    pub(crate) api_url: Option<String>,
+    /// Key of the API [default: the local server's own]
+    #[arg(long, global = true, value_name = "KEY", env = env::API_KEY, hide_env_values = true)]
+    pub(crate) api_key: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(commands::run::Args),
+    Create(commands::create::Args),
+    Ls(commands::ls::Args),
+    Exec(commands::exec::Args),
+    Shell(commands::shell::Args),
+    Cp(commands::cp::Args),
+    Kill(commands::kill::Args),
+    Timeout(commands::timeout::Args),
+    Logs(commands::logs::Args),
+    Events(commands::events::Args),
+    #[command(subcommand)]
+    Templates(commands::templates::Command),
+    Completions(commands::completions::Args),
+    Openapi(commands::openapi::Args),
+}
+
+/// What a new sandbox is like.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Sandbox")]
+pub(crate) struct SandboxArgs {
+    /// Template to start from
+    #[arg(long, value_name = "NAME", default_value = "base")]
+    pub(crate) template: String,
+    /// Virtual CPUs [default: the template's]
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) cpu: Option<i64>,
+    /// Memory in MiB, or with a unit: 512, 2G [default: the template's]
+    #[arg(long, value_name = "SIZE", value_parser = parse_mebibytes)]
+    pub(crate) memory: Option<i64>,
+    /// Disk in MiB, or with a unit [default: the template's]
+    #[arg(long, value_name = "SIZE", value_parser = parse_mebibytes)]
+    pub(crate) disk: Option<i64>,
+    /// Environment of every command in it; may be repeated
+    #[arg(short, long, value_name = "NAME=VALUE", value_parser = parse_pair)]
+    pub(crate) env: Vec<(String, String)>,
+    /// Label to find it by; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
+    pub(crate) metadata: Vec<(String, String)>,
+    /// Cut it off from everything outside
+    #[arg(long)]
+    pub(crate) no_internet: bool,
+    /// Ends it after this long: seconds, or 5m, 2h
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    pub(crate) timeout: Option<i64>,
+}
+
+impl SandboxArgs {
+    pub(crate) fn to_request(&self) -> NewSandbox {
+        let map = |pairs: &[(String, String)]| -> Option<BTreeMap<String, String>> {
+            (!pairs.is_empty()).then(|| pairs.iter().cloned().collect())
+        };
+        NewSandbox {
+            template_id: self.template.clone(),
+            timeout: self.timeout,
+            allow_internet_access: self.no_internet.then_some(false),
+            metadata: map(&self.metadata),
+            env_vars: map(&self.env),
+            cpu_count: self.cpu,
+            memory_mb: self.memory,
+            disk_size_mb: self.disk,
+            ..Default::default()
+        }
+    }
+}
+
+/// How a command runs inside a sandbox.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CommandArgs {
+    /// Run it on a terminal
+    #[arg(short, long)]
+    pub(crate) tty: bool,
+    /// Do not pass standard input, even when it is piped
+    #[arg(short = 'n', long)]
+    pub(crate) no_stdin: bool,
+    /// Working directory [default: the user's home]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<String>,
+    /// User of the sandbox to run as [default: the template's]
+    #[arg(short, long, value_name = "USER")]
+    pub(crate) user: Option<String>,
+}
+
+/// The command itself: everything after `--`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CommandLine {
+    /// The command and its arguments
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
+    pub(crate) words: Vec<String>,
+}
+
+impl CommandLine {
+    /// The program and its arguments.
+    pub(crate) fn split(&self) -> (String, Vec<String>) {
+        match self.words.split_first() {
+            Some((program, args)) => (program.clone(), args.to_vec()),
+            None => (String::new(), Vec::new()),
+        }
+    }
+}
+
+/// Reads a sandbox id.
+pub(crate) fn parse_id(text: &str) -> Result<SandboxId, String> {
+    cabana_types::routing::parse_sandbox_ref(text).ok_or_else(|| "not a sandbox id; `cabana ls` shows them".to_owned())
+}
+
+/// Pairs as a map.
+pub(crate) fn to_map(pairs: &[(String, String)]) -> HashMap<String, String> {
+    pairs.iter().cloned().collect()
+}

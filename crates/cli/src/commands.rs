@@ -1,0 +1,54 @@
+//! The commands, one file each.
+
+pub(crate) mod completions;
+pub(crate) mod cp;
+pub(crate) mod create;
+pub(crate) mod events;
+pub(crate) mod exec;
+pub(crate) mod kill;
+pub(crate) mod logs;
+pub(crate) mod ls;
+pub(crate) mod openapi;
+pub(crate) mod run;
+pub(crate) mod shell;
+pub(crate) mod templates;
+pub(crate) mod timeout;
+
+use cabana_client::Client;
+
+use crate::args::{Command, ServerArgs};
+use crate::connection;
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
+
+/// What every command is given.
+pub(crate) struct Context {
+    pub(crate) out: Output,
+    pub(crate) server: ServerArgs,
+}
+
+impl Context {
+    /// A client of the server that the caller named.
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
+        connection::client(&self.server)
+    }
+}
+
+/// Runs a command. The larger futures are boxed, so that this one stays small.
+pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
+    match command {
+        Command::Run(args) => Box::pin(run::run(args, context)).await,
+        Command::Create(args) => create::run(args, context).await,
+        Command::Ls(args) => ls::run(args, context).await,
+        Command::Exec(args) => Box::pin(exec::run(args, context)).await,
+        Command::Shell(args) => Box::pin(shell::run(args, context)).await,
+        Command::Cp(args) => Box::pin(cp::run(args, context)).await,
+        Command::Kill(args) => kill::run(args, context).await,
+        Command::Timeout(args) => timeout::run(args, context).await,
+        Command::Logs(args) => logs::run(args, context).await,
+        Command::Events(args) => events::run(args, context).await,
+        Command::Templates(command) => templates::run(command, context).await,
+        Command::Completions(args) => completions::run(&args, context),
+        Command::Openapi(args) => openapi::run(args, context).await,
+    }
+}

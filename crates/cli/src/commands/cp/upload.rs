@@ -1,0 +1,198 @@
+//! Copies into a sandbox.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use cabana_client::{CommandEvent, FileKind, SandboxHandle, StartCommand};
+use futures_util::{StreamExt, TryStreamExt};
+use indicatif::ProgressBar;
+use tokio::io::AsyncReadExt;
+use tokio_util::io::ReaderStream;
+
+use super::{CHUNK, MAX_DEPTH, MAX_ENTRIES, PARALLEL, join};
+use crate::commands::Context;
+use crate::failure::Failure;
+
+/// Permissions that the guest gives by itself.
+const USUAL_MODE: u32 = 0o644;
+/// Paths of one command inside the sandbox.
+const BATCH: usize = 100;
+/// Makes links from pairs of arguments: where it leads, where it stands.
+const LINK: &str = r#"while [ $# -gt 1 ]; do ln -sfn -- "$1" "$2" || exit 1; shift 2; done"#;
+
+pub(super) async fn stream(sandbox: &SandboxHandle, path: &str, context: &Context) -> Result<(), Failure> {
+    let bar = context.out.byte_bar(None);
+    let counted = bar.clone();
+    let input = ReaderStream::with_capacity(tokio::io::stdin(), CHUNK).inspect_ok(move |c| counted.inc(c.len() as u64));
+    sandbox.write_file(path, input, None).await?;
+    bar.finish_and_clear();
+    Ok(())
+}
+
+pub(super) async fn path(sandbox: SandboxHandle, source: &Path, to: &str, context: &Context) -> Result<(), Failure> {
+    let describe = |e: std::io::Error| Failure::from(e).context(format!("cannot read {}", source.display()));
+    let metadata = std::fs::metadata(source).map_err(describe)?;
+    let existing = match sandbox.stat(to).await {
+        Ok(entry) => Some(entry),
+        Err(e) if e.is_not_found() => None,
+        Err(e) => return Err(e.into()),
+    };
+    let into_directory = to.ends_with('/') || existing.is_some_and(|e| e.kind == FileKind::Directory);
+    let target = if into_directory { join(to, &name_of(source)?) } else { to.to_owned() };
+    let mut tree = Tree::default();
+    if metadata.is_dir() {
+        let (root, below) = (source.to_owned(), target);
+        tree = tokio::task::spawn_blocking(move || Tree::walk(&root, &below)).await??;
+    } else {
+        tree.add_file(source.to_owned(), target, &metadata);
+    }
+    for skipped in &tree.skipped {
+        context.out.warn(&format!("{} is neither a file, a directory nor a link: left out", skipped.display()));
+    }
+    send(&sandbox, tree, context).await
+}
+
+fn name_of(path: &Path) -> Result<String, Failure> {
+    // `.` and `..` have no name of their own.
+    let name = match path.file_name() {
+        Some(name) => name.to_owned(),
+        None => {
+            let full = std::path::absolute(path)?;
+            full.components().next_back().map(|c| c.as_os_str().to_owned()).unwrap_or_default()
+        }
+    };
+    text(Path::new(&name)).map(str::to_owned)
+}
+
+fn text(path: &Path) -> Result<&str, Failure> {
+    path.to_str().ok_or_else(|| Failure::yours(format!("the name {} is not UTF-8", path.display())))
+}
+
+/// Everything to copy.
+#[derive(Default)]
+struct Tree {
+    directories: Vec<String>,
+    files: Vec<(PathBuf, String, u64)>,
+    links: Vec<(String, String)>,
+    /// Permissions other than the usual, and the paths that have them.
+    modes: BTreeMap<u32, Vec<String>>,
+    skipped: Vec<PathBuf>,
+    bytes: u64,
+}
+
+impl Tree {
+    fn walk(root: &Path, target: &str) -> Result<Self, Failure> {
+        let mut tree = Self::default();
+        tree.directories.push(target.to_owned());
+        let mut pending = vec![(root.to_owned(), target.to_owned(), 0)];
+        while let Some((directory, target, depth)) = pending.pop() {
+            if depth > MAX_DEPTH {
+                return Err(Failure::yours(format!("{} is more than {MAX_DEPTH} levels deep", directory.display())));
+            }
+            let describe = |e: std::io::Error| Failure::from(e).context(format!("cannot read {}", directory.display()));
+            for entry in std::fs::read_dir(&directory).map_err(describe)? {
+                let entry = entry.map_err(describe)?;
+                let (path, kind) = (entry.path(), entry.file_type().map_err(describe)?);
+                let target = join(&target, text(Path::new(&entry.file_name()))?);
+                if kind.is_dir() {
+                    tree.directories.push(target.clone());
+                    pending.push((path, target, depth + 1));
+                } else if kind.is_symlink() {
+                    let leads = std::fs::read_link(&path).map_err(describe)?;
+                    tree.links.push((text(&leads)?.to_owned(), target));
+                } else if kind.is_file() {
+                    let metadata = entry.metadata().map_err(describe)?;
+                    tree.add_file(path, target, &metadata);
+                } else {
+                    tree.skipped.push(path);
+                }
+                if tree.directories.len() + tree.files.len() + tree.links.len() > MAX_ENTRIES {
+                    return Err(Failure::yours(format!("there are more than {MAX_ENTRIES} files to copy")));
+                }
+            }
+        }
+        Ok(tree)
+    }
+
+    fn add_file(&mut self, path: PathBuf, target: String, metadata: &std::fs::Metadata) {
+        let mode = metadata.permissions().mode() & 0o777;
+        if metadata.is_file() && mode != USUAL_MODE {
+            self.modes.entry(mode).or_default().push(target.clone());
+        }
+        self.bytes += metadata.len();
+        self.files.push((path, target, metadata.len()));
+    }
+}
+
+async fn send(sandbox: &SandboxHandle, tree: Tree, context: &Context) -> Result<(), Failure> {
+    for directory in &tree.directories {
+        match sandbox.make_dir(directory).await {
+            Ok(_) => {}
+            Err(e) if e.is_already_exists() => {}
+            Err(e) => return Err(Failure::from(e).context(directory.clone())),
+        }
+    }
+    let bar = context.out.byte_bar(Some(tree.bytes));
+    futures_util::stream::iter(tree.files)
+        .map(|(path, target, length)| send_file(sandbox, path, target, length, bar.clone()))
+        .buffer_unordered(PARALLEL)
+        .try_collect::<Vec<()>>()
+        .await?;
+    bar.finish_and_clear();
+    for pairs in tree.links.chunks(BATCH) {
+        let mut args = vec!["-c".to_owned(), LINK.to_owned(), "sh".to_owned()];
+        args.extend(pairs.iter().flat_map(|(leads, stands)| [leads.clone(), stands.clone()]));
+        inside(sandbox, "/bin/sh", args).await.map_err(|f| f.context("cannot make the links"))?;
+    }
+    for (mode, paths) in tree.modes {
+        for paths in paths.chunks(BATCH) {
+            let mut args = vec![format!("{mode:o}"), "--".to_owned()];
+            args.extend_from_slice(paths);
+            // The contents have arrived, which is what counts: an image may lack the program.
+            if let Err(failure) = inside(sandbox, "chmod", args).await {
+                let causes: Vec<_> = failure.chain().collect();
+                context.out.warn(&format!("permissions were not kept: {}", causes.join(": ")));
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn send_file(
+    sandbox: &SandboxHandle,
+    path: PathBuf,
+    target: String,
+    length: u64,
+    bar: ProgressBar,
+) -> Result<(), Failure> {
+    let describe = |f: Failure| f.context(format!("cannot copy {}", path.display()));
+    let file = tokio::fs::File::open(&path).await.map_err(|e| describe(e.into()))?;
+    // A pipe or device has no length of its own.
+    let regular = file.metadata().await.map_err(|e| describe(e.into()))?.is_file();
+    let reader: Box<dyn tokio::io::AsyncRead + Send + Unpin> =
+        if regular { Box::new(file.take(length)) } else { Box::new(file) };
+    let contents = ReaderStream::with_capacity(reader, CHUNK).inspect_ok(move |chunk| bar.inc(chunk.len() as u64));
+    sandbox.write_file(&target, contents, regular.then_some(length)).await.map_err(|e| describe(e.into()))
+}
+
+/// Runs a program inside and expects it to succeed.
+async fn inside(sandbox: &SandboxHandle, program: &str, args: Vec<String>) -> Result<(), Failure> {
+    let command = StartCommand { program: program.to_owned(), args, ..Default::default() };
+    let mut running = sandbox.start(&command).await?;
+    let mut complaint = Vec::new();
+    while let Some(event) = running.next().await? {
+        match event {
+            CommandEvent::Stderr(bytes) if complaint.len() < 2000 => complaint.extend_from_slice(&bytes),
+            CommandEvent::Ended(exit) if exit.is_success() => return Ok(()),
+            CommandEvent::Ended(exit) => {
+                let complaint = String::from_utf8_lossy(&complaint);
+                let words = complaint.lines().next().filter(|l| !l.is_empty()).unwrap_or(&exit.status);
+                return Err(Failure::yours(words));
+            }
+            _ => {}
+        }
+    }
+    Err(Failure::yours("it stopped before it ended"))
+}

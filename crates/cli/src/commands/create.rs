@@ -1,0 +1,39 @@
+//! `cabana create`: a sandbox that stays until it is killed or expires.
+
+use crate::amount::short;
+use crate::args::SandboxArgs;
+use crate::commands::Context;
+use crate::failure::Outcome;
+
+const EXAMPLES: &str = "\
+Examples:
+  id=$(cabana create)                            prints the new sandbox's id
+  cabana create --timeout 2h --metadata owner=me
+  cabana create --cpu 4 --memory 4G --no-internet
+  cabana create --json                           everything, with the guest's access token";
+
+/// Create a sandbox and print its id
+#[derive(Debug, clap::Args)]
+#[command(visible_alias = "spawn", after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    sandbox: SandboxArgs,
+    /// Ask twice with the same key and get the same sandbox
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
+    let sandbox = context.client()?.create(&args.sandbox.to_request(), args.idempotency_key.as_deref()).await?;
+    if args.json {
+        context.out.json(&sandbox)?;
+        return Ok(0);
+    }
+    context.out.line(sandbox.sandbox_id.as_str())?;
+    let default = i64::try_from(cabana_types::limits::DEFAULT_TIMEOUT_SECONDS).unwrap_or(i64::MAX);
+    context.out.note(&format!("it expires in {}", short(args.sandbox.timeout.unwrap_or(default))));
+    Ok(0)
+}

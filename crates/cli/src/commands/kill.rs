@@ -1,0 +1,69 @@
+//! `cabana kill`: ends sandboxes.
+
+use cabana_client::ListQuery;
+use cabana_types::SandboxId;
+
+use crate::args::parse_id;
+use crate::commands::Context;
+use crate::failure::{Failure, Outcome};
+
+const EXAMPLES: &str = "\
+Examples:
+  cabana kill ID
+  cabana kill ID1 ID2 ID3
+  cabana kill --all              asks first
+  cabana kill --all --yes
+
+Prints the ids of the sandboxes that it killed. Goes on after an error.";
+
+/// Kill sandboxes
+#[derive(Debug, clap::Args)]
+#[command(visible_alias = "shutdown", after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The sandboxes
+    #[arg(value_name = "ID", value_parser = parse_id, required_unless_present = "all", conflicts_with = "all")]
+    ids: Vec<SandboxId>,
+    /// Kill every sandbox
+    #[arg(long)]
+    all: bool,
+    /// Do not ask
+    #[arg(short, long, requires = "all")]
+    yes: bool,
+}
+
+pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
+    let client = context.client()?;
+    let out = &context.out;
+    let ids = if args.all {
+        let listed = client.list_all(&ListQuery::default()).await?;
+        let ids: Vec<_> = listed.into_iter().map(|s| s.sandbox_id).collect();
+        if !ids.is_empty() && !args.yes {
+            if !out.can_ask() {
+                return Err(Failure::yours("killing every sandbox wants a confirmation").hint("add --yes"));
+            }
+            if !out.confirm(&format!("kill {} sandboxes?", ids.len()))? {
+                return Err(Failure::yours("nothing was killed"));
+            }
+        }
+        ids
+    } else {
+        args.ids
+    };
+    let mut worst: Option<Failure> = None;
+    for id in ids {
+        match client.kill(&id).await {
+            Ok(()) => out.line(id.as_str())?,
+            // With --all it may have ended by itself meanwhile.
+            Err(e) if args.all && e.is_not_found() => {}
+            Err(e) => {
+                if let Some(earlier) = worst.replace(Failure::from(e).context(id.to_string())) {
+                    out.failure(&earlier);
+                }
+            }
+        }
+    }
+    match worst {
+        Some(failure) => Err(failure),
+        None => Ok(0),
+    }
+}

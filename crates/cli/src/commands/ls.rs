@@ -1,0 +1,105 @@
+//! `cabana ls`: the sandboxes that are up.
+
+use cabana_client::ListQuery;
+use cabana_types::wire::{ListedSandbox, SandboxState};
+use clap::ValueEnum;
+use jiff::Timestamp;
+
+use crate::amount::{mebibytes, parse_pair, relative};
+use crate::commands::Context;
+use crate::failure::Outcome;
+
+const EXAMPLES: &str = "\
+Examples:
+  cabana ls
+  cabana ls --metadata owner=me --state running
+  cabana ls -q | xargs cabana kill              ids only
+  cabana ls --json | jq '.[].sandboxID'
+
+On a terminal this is a table. Piped, it is one line for each sandbox, with tabs between: id, template,
+state, CPUs, memory in MiB, disk in MiB, start, expiry, labels.";
+
+/// List sandboxes
+#[derive(Debug, clap::Args)]
+#[command(visible_alias = "list", after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Only those in this state
+    #[arg(long, value_name = "STATE")]
+    state: Vec<State>,
+    /// Only those with this label; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
+    metadata: Vec<(String, String)>,
+    /// Only those of this template
+    #[arg(long, value_name = "NAME")]
+    template: Option<String>,
+    /// Print ids only
+    #[arg(short, long, conflicts_with = "json")]
+    quiet: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum State {
+    Running,
+    Paused,
+}
+
+pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
+    let states = args.state.iter().map(|state| match state {
+        State::Running => SandboxState::Running,
+        State::Paused => SandboxState::Paused,
+    });
+    let query = ListQuery {
+        states: states.collect(),
+        metadata: args.metadata.into_iter().collect(),
+        template: args.template,
+        ..Default::default()
+    };
+    let sandboxes = context.client()?.list_all(&query).await?;
+    let out = &context.out;
+    if args.json {
+        out.json(&sandboxes)?;
+    } else if args.quiet {
+        let ids: String = sandboxes.iter().map(|s| format!("{}\n", s.sandbox_id)).collect();
+        out.raw(ids.as_bytes())?;
+    } else {
+        let now = Timestamp::now();
+        let people = out.is_terminal();
+        let rows: Vec<_> = sandboxes.iter().map(|s| if people { row(s, now) } else { plain_row(s) }).collect();
+        out.rows(&["ID", "TEMPLATE", "STATE", "CPU", "MEMORY", "DISK", "STARTED", "EXPIRES", "LABELS"], &rows)?;
+        if rows.is_empty() {
+            out.note("there are no sandboxes; `cabana create` makes one");
+        }
+    }
+    Ok(0)
+}
+
+fn row(sandbox: &ListedSandbox, now: Timestamp) -> Vec<String> {
+    let mut row = plain_row(sandbox);
+    row[4] = mebibytes(sandbox.memory_mb.into());
+    row[5] = mebibytes(sandbox.disk_size_mb.into());
+    row[6] = relative(sandbox.started_at, now);
+    row[7] = relative(sandbox.end_at, now);
+    row
+}
+
+fn plain_row(sandbox: &ListedSandbox) -> Vec<String> {
+    let labels: Vec<_> = sandbox.metadata.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let state = match sandbox.state {
+        SandboxState::Running => "running",
+        SandboxState::Paused => "paused",
+    };
+    vec![
+        sandbox.sandbox_id.to_string(),
+        sandbox.alias.clone().unwrap_or_else(|| sandbox.template_id.clone()),
+        state.to_owned(),
+        sandbox.cpu_count.to_string(),
+        sandbox.memory_mb.to_string(),
+        sandbox.disk_size_mb.to_string(),
+        sandbox.started_at.to_string(),
+        sandbox.end_at.to_string(),
+        labels.join(","),
+    ]
+}

@@ -1,0 +1,55 @@
+//! `cabana run`: a command in a fresh sandbox that is gone afterwards.
+
+use cabana_client::StartCommand;
+
+use crate::args::{CommandArgs, CommandLine, SandboxArgs};
+use crate::commands::Context;
+use crate::failure::Outcome;
+use crate::lease::Lease;
+use crate::session;
+use crate::signals::Signals;
+
+const EXAMPLES: &str = "\
+Examples:
+  cabana run -- python3 -c 'print(6 * 7)'
+  cabana run -- bash -c 'ls /etc | wc -l'       a shell, for pipes and variables
+  cat data.csv | cabana run -- sort -u          standard input is passed on
+  cabana run --cpu 4 --memory 2G -- make -j4
+  cabana run -t -- top                          on a terminal
+  cabana run --keep -- pip install flask        the sandbox stays
+
+Ctrl-C asks the command to end; a second one kills it. Without --timeout the sandbox lives as long as
+the command. Exits with the command's own code (128+n if signal n ended it).";
+
+/// Run a command in a fresh sandbox, and kill the sandbox afterwards
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    command: CommandArgs,
+    /// Leave the sandbox running afterwards
+    #[arg(long)]
+    keep: bool,
+    #[command(flatten)]
+    sandbox: SandboxArgs,
+    #[command(flatten)]
+    line: CommandLine,
+}
+
+pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
+    let client = context.client()?;
+    let (program, words) = args.line.split();
+    let mut command = StartCommand { program, args: words, ..Default::default() };
+    session::prepare(&mut command, &args.command);
+    let mut signals = Signals::catch()?;
+    let lease = Lease::create(&client, args.sandbox.to_request(), &mut signals).await?;
+    let outcome = async {
+        match &args.command.user {
+            Some(user) => session::run(&lease.sandbox().as_user(user)?, &command, &mut signals).await,
+            None => session::run(lease.sandbox(), &command, &mut signals).await,
+        }
+    }
+    .await;
+    lease.end(args.keep, &context.out).await;
+    outcome
+}

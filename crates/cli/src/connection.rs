@@ -1,0 +1,149 @@
+//! Finds the server and the key: flags, then the environment, then what a server on this machine left behind.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use cabana_client::Client;
+use cabana_types::{Secret, env};
+
+use crate::args::ServerArgs;
+use crate::failure::Failure;
+
+const DEFAULT_URL: &str = "http://127.0.0.1:3000";
+const DEFAULT_DATA_DIR: &str = "/var/lib/cabana";
+/// Name of the key's file in the data directory.
+const KEY_FILE: &str = "key";
+/// A key's file is one short line; more is not read.
+const MAX_KEY_BYTES: u64 = 4096;
+
+/// A client of the server that the flags and the environment name.
+pub(crate) fn client(args: &ServerArgs) -> Result<Client, Failure> {
+    let (url, from_e2b) = url(args);
+    let key = key(args, &url, from_e2b)?;
+    Ok(Client::new(&url, &key)?)
+}
+
+/// The address, and whether it came from E2B's variable.
+pub(crate) fn url(args: &ServerArgs) -> (String, bool) {
+    if let Some(url) = args.api_url.clone().filter(|u| !u.is_empty()) {
+        return (url, false);
+    }
+    if let Some(url) = variable(env::E2B_API_URL) {
+        return (url, true);
+    }
+    let listen = variable(env::LISTEN).and_then(|l| l.parse::<SocketAddr>().ok());
+    (listen.map_or_else(|| DEFAULT_URL.to_owned(), local_url), false)
+}
+
+/// How to reach a listener from its own machine.
+pub(crate) fn local_url(mut listen: SocketAddr) -> String {
+    if listen.ip().is_unspecified() {
+        listen.set_ip(match listen.ip() {
+            IpAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    format!("http://{listen}")
+}
+
+/// The data directory of a server on this machine.
+pub(crate) fn data_dir() -> PathBuf {
+    variable(env::DATA_DIR).map_or_else(|| PathBuf::from(DEFAULT_DATA_DIR), PathBuf::from)
+}
+
+/// The file in which a server keeps its first key.
+pub(crate) fn key_file(data_dir: &Path) -> PathBuf {
+    data_dir.join(KEY_FILE)
+}
+
+fn key(args: &ServerArgs, url: &str, from_e2b: bool) -> Result<Secret, Failure> {
+    if let Some(key) = args.api_key.clone().filter(|k| !k.is_empty()) {
+        return Ok(Secret::new(key));
+    }
+    // A key of E2B's own cloud must not beat the local server's, so it comes first only together with its address.
+    let e2b = variable(env::E2B_API_KEY).map(Secret::new);
+    if let (true, Some(key)) = (from_e2b, &e2b) {
+        return Ok(key.clone());
+    }
+    // The local key is for the local server: it is never sent elsewhere.
+    if !is_loopback(url) {
+        let missing =
+            || Failure::yours(format!("there is no API key for {url}")).hint("set CABANA_API_KEY, or give --api-key");
+        return e2b.ok_or_else(missing);
+    }
+    let path = key_file(&data_dir());
+    match read_key(&path) {
+        Ok(key) => Ok(key),
+        Err(error) => e2b.ok_or_else(|| no_key(&path, &error)),
+    }
+}
+
+fn no_key(path: &Path, error: &std::io::Error) -> Failure {
+    let failure = Failure::yours(format!("there is no API key: {} cannot be read: {error}", path.display()));
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            failure.hint("run this as the user who runs the server (root), or set CABANA_API_KEY to the key")
+        }
+        _ => failure
+            .hint("start a server with `cabana server`, which makes a key, or set CABANA_API_KEY and CABANA_API_URL"),
+    }
+}
+
+fn read_key(path: &Path) -> std::io::Result<Secret> {
+    use std::io::Read;
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MAX_KEY_BYTES).read_to_string(&mut text)?;
+    match text.trim() {
+        "" => Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "it is empty")),
+        key => Ok(Secret::new(key)),
+    }
+}
+
+fn is_loopback(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if let Ok(address) = authority.parse::<SocketAddr>() {
+        return address.ip().is_loopback();
+    }
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|a| a.is_loopback())
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|v| !v.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_local_key_stays_on_this_machine() {
+        for local in [
+            "http://127.0.0.1:3000",
+            "http://localhost:3000/",
+            "http://[::1]:80/x",
+            "http://localhost",
+            "http://127.0.0.1",
+        ] {
+            assert!(is_loopback(local), "{local}");
+        }
+        for other in [
+            "http://10.0.0.1:3000",
+            "http://localhost.example:1",
+            "http://127.0.0.1.example",
+            "http://127.0.0.1@evil:80",
+            "http://evil/127.0.0.1:3000",
+        ] {
+            assert!(!is_loopback(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_listener_on_every_address_is_reached_by_loopback() {
+        assert_eq!(local_url("0.0.0.0:4000".parse().expect("address")), "http://127.0.0.1:4000");
+        assert_eq!(local_url("[::]:4000".parse().expect("address")), "http://[::1]:4000");
+        assert_eq!(local_url("10.1.2.3:4000".parse().expect("address")), "http://10.1.2.3:4000");
+    }
+}

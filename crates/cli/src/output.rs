@@ -1,0 +1,222 @@
+//! The only place that prints. Data goes to standard output, everything else to standard error.
+//! People get tables, colours and relative times; programs get stable columns.
+
+use std::borrow::Cow;
+use std::io::{self, IsTerminal, Write};
+
+use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use owo_colors::{OwoColorize, Style};
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// What the two outputs are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    stdout_terminal: bool,
+    stderr_terminal: bool,
+    colours: bool,
+}
+
+impl Output {
+    pub(crate) fn detect() -> Self {
+        let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
+        // See no-color.org.
+        let colours = set("NO_COLOR").is_none() && set("TERM").is_none_or(|t| t != "dumb");
+        Self { stdout_terminal: io::stdout().is_terminal(), stderr_terminal: io::stderr().is_terminal(), colours }
+    }
+
+    /// Whether a person reads the data.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.stdout_terminal
+    }
+
+    /// One line of data.
+    pub(crate) fn line(&self, text: &str) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        out.write_all(clean(text).as_bytes())?;
+        out.write_all(b"\n")?;
+        Ok(out.flush()?)
+    }
+
+    /// Data as it is.
+    pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        out.write_all(bytes)?;
+        Ok(out.flush()?)
+    }
+
+    /// Data as JSON, indented.
+    pub(crate) fn json(&self, value: &impl Serialize) -> Result<(), Failure> {
+        let mut text = serde_json::to_vec_pretty(value)?;
+        text.push(b'\n');
+        self.raw(&text)
+    }
+
+    /// Data as JSON on one line, for streams.
+    pub(crate) fn json_line(&self, value: &impl Serialize) -> Result<(), Failure> {
+        let mut text = serde_json::to_vec(value)?;
+        text.push(b'\n');
+        self.raw(&text)
+    }
+
+    /// Rows: a table with headings for people, tab-separated values without headings for programs.
+    pub(crate) fn rows(&self, headings: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> {
+        if !self.stdout_terminal {
+            let mut text = String::new();
+            for row in rows {
+                let cells: Vec<_> = row.iter().map(|cell| clean(cell).replace(['\t', '\n'], " ")).collect();
+                text.push_str(&cells.join("\t"));
+                text.push('\n');
+            }
+            return self.raw(text.as_bytes());
+        }
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+        if !self.colours {
+            table.force_no_tty();
+            if let Ok((width, _)) = crossterm::terminal::size() {
+                table.set_width(width);
+            }
+        }
+        table.set_header(headings.iter().map(|h| Cell::new(h).add_attribute(Attribute::Bold)));
+        for row in rows {
+            table.add_row(row.iter().map(|cell| clean(cell).into_owned()));
+        }
+        self.raw(format!("{}\n", table.trim_fmt()).as_bytes())
+    }
+
+    /// Something that a person may want to know; programs are not told.
+    pub(crate) fn note(&self, text: &str) {
+        if self.stderr_terminal {
+            self.tell(text);
+        }
+    }
+
+    /// Something that everyone is told, beside the data.
+    pub(crate) fn say(&self, text: &str) {
+        self.tell(text);
+    }
+
+    /// Something that went wrong but does not end the command.
+    pub(crate) fn warn(&self, text: &str) {
+        self.tell(&format!("{} {text}", self.paint("warning:", Style::new().yellow().bold())));
+    }
+
+    /// Why the command ends.
+    pub(crate) fn failure(&self, failure: &Failure) {
+        if failure.is_silent() {
+            return;
+        }
+        for (depth, text) in failure.chain().enumerate() {
+            match depth {
+                0 => self.tell(&format!("{} {text}", self.paint("error:", Style::new().red().bold()))),
+                _ => self.tell(&format!("  caused by: {text}")),
+            }
+        }
+        if let Some(hint) = failure.hint_text() {
+            self.tell(&format!("\n{} {hint}", self.paint("hint:", Style::new().cyan().bold())));
+        }
+    }
+
+    /// Asks a yes-or-no question; anything but yes is no.
+    pub(crate) fn confirm(&self, question: &str) -> io::Result<bool> {
+        let mut err = io::stderr().lock();
+        write!(err, "{question} [y/N] ")?;
+        err.flush()?;
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer)?;
+        Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+    }
+
+    /// Whether a person can be asked.
+    pub(crate) fn can_ask(&self) -> bool {
+        self.stderr_terminal && io::stdin().is_terminal()
+    }
+
+    /// Marks text on standard output.
+    pub(crate) fn mark(&self, text: &str, style: Style) -> String {
+        if self.stdout_terminal && self.colours { text.style(style).to_string() } else { text.to_owned() }
+    }
+
+    /// A bar for bytes on their way; hidden where nobody watches.
+    pub(crate) fn byte_bar(&self, total: Option<u64>) -> ProgressBar {
+        if !self.stderr_terminal {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+        let template = if total.is_some() {
+            "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {wide_msg}"
+        } else {
+            "{spinner} {bytes} {bytes_per_sec} {wide_msg}"
+        };
+        match ProgressStyle::with_template(template) {
+            Ok(style) => bar.with_style(style),
+            Err(_) => bar,
+        }
+    }
+
+    fn paint(&self, text: &str, style: Style) -> String {
+        if self.stderr_terminal && self.colours { text.style(style).to_string() } else { text.to_owned() }
+    }
+
+    /// Text for standard error is ours or was cleaned by [`clean`]; nothing can be done if it cannot be written.
+    fn tell(&self, text: &str) {
+        let mut err = io::stderr().lock();
+        let _ = writeln!(err, "{}", clean_keeping_style(text));
+    }
+}
+
+/// Takes out what could drive a terminal: names, labels and messages may come from a sandbox.
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
+    if text.chars().all(|c| !is_control(c)) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|c| if is_control(c) { '\u{fffd}' } else { c }).collect())
+}
+
+fn is_control(c: char) -> bool {
+    (c.is_control() && c != '\n' && c != '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Like [`clean`], but lets the colour sequences pass that this file writes itself (`ESC [ … m`).
+fn clean_keeping_style(text: &str) -> String {
+    let mut cleaned = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find('\u{1b}') {
+        cleaned.push_str(&clean(&rest[..start]));
+        let sequence = &rest[start + 1..];
+        let end = sequence.strip_prefix('[').and_then(|s| s.find(|c: char| !c.is_ascii_digit() && c != ';'));
+        match end {
+            Some(end) if sequence[1 + end..].starts_with('m') => {
+                cleaned.push_str(&rest[start..start + 1 + 1 + end + 1]);
+                rest = &sequence[1 + end + 1..];
+            }
+            _ => {
+                cleaned.push('\u{fffd}');
+                rest = sequence;
+            }
+        }
+    }
+    cleaned.push_str(&clean(rest));
+    cleaned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_drives_a_terminal_is_taken_out() {
+        assert_eq!(clean("plain ü\n\ttext"), "plain ü\n\ttext");
+        assert_eq!(clean("a\u{1b}]0;title\u{7}b"), "a\u{fffd}]0;title\u{fffd}b");
+        assert_eq!(clean_keeping_style("\u{1b}[1;31merror\u{1b}[0m x"), "\u{1b}[1;31merror\u{1b}[0m x");
+        assert_eq!(clean_keeping_style("\u{1b}[2J\u{1b}]0;t\u{7}"), "\u{fffd}[2J\u{fffd}]0;t\u{fffd}");
+        assert_eq!(clean_keeping_style("\u{1b}"), "\u{fffd}");
+        assert_eq!(clean_keeping_style("\u{1b}["), "\u{fffd}[");
+    }
+}
