@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
-use rustix::ioctl::{Getter, Setter, Updater, ioctl, opcode};
+use rustix::ioctl::{Getter, NoArg, Setter, Updater, ioctl, opcode};
 
 pub use quota::{QuotaState, Usage, enable_quota, qgroups, quota_state, remove_qgroup, set_limit, usage};
 
@@ -51,6 +51,7 @@ struct InodeLookupArgs {
     name: [u8; 4080],
 }
 
+const SYNC: u32 = opcode::none(MAGIC, 8);
 const SNAP_DESTROY: u32 = opcode::write::<VolumeArgs>(MAGIC, 15);
 const INO_LOOKUP: u32 = opcode::read_write::<InodeLookupArgs>(MAGIC, 18);
 const SNAP_CREATE_V2: u32 = opcode::write::<VolumeArgsV2>(MAGIC, 23);
@@ -197,6 +198,13 @@ fn delete_nested(filesystem: BorrowedFd<'_>, top: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Writes everything to disk and has the kernel begin to free deleted subvolumes, for which it otherwise takes its time.
+pub fn sync(filesystem: impl AsFd) -> io::Result<()> {
+    // SAFETY: the opcode takes no argument.
+    unsafe { ioctl(filesystem, NoArg::<SYNC>::new()) }?;
+    Ok(())
+}
+
 /// Whether a subvolume is there, or deleted but not yet freed.
 pub fn subvolume_exists(filesystem: impl AsFd, id: u64) -> io::Result<bool> {
     let mut found = false;
@@ -223,6 +231,7 @@ mod tests {
     #[test]
     fn opcodes_are_those_of_the_kernel() {
         // As printed by a C program that includes <linux/btrfs.h>.
+        assert_eq!(SYNC, 0x9408);
         assert_eq!(SNAP_DESTROY, 0x5000_940f);
         assert_eq!(INO_LOOKUP, 0xd000_9412);
         assert_eq!(SNAP_CREATE_V2, 0x5000_9417);

@@ -55,6 +55,16 @@ pub enum Error {
     /// The kernel refused something.
     #[error("isolation")]
     Jail(#[source] cabana_jail::Error),
+    /// The disk is nearly full.
+    #[error("only {} MiB are free on the disk of {path}; {} MiB are kept in reserve: free some space", free >> 20, reserve >> 20)]
+    NoSpace {
+        /// Of what.
+        path: PathBuf,
+        /// Bytes that are free.
+        free: u64,
+        /// Bytes below which nothing new is made.
+        reserve: u64,
+    },
     /// The network layer failed.
     #[error("network")]
     Network(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -5,7 +5,12 @@
 pub mod backend;
 pub mod debian;
 pub mod error;
+pub mod fact;
 pub mod pool;
+
+mod program;
 
 pub use backend::{Backend, Capabilities, Death, LaunchSpec, Live, Stats, Vitals};
 pub use error::Error;
+pub use fact::Fact;
+pub use pool::{Disk, NewBuild, Pool, PoolConfig, PoolKind};

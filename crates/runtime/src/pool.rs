@@ -1,1 +1,340 @@
 //! The storage pool: copy-on-write disks with quotas.
+//!
+//! One btrfs filesystem, or plain directories where that cannot be had. `sandboxes/<id>` is a sandbox's disk, `templates/<build>/rootfs`
+//! a root filesystem. One server at a time may have a pool open: opening removes what an earlier one left unfinished.
+
+mod build;
+mod facts;
+mod image;
+mod place;
+mod tree;
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cabana_jail::btrfs::{self, QuotaState};
+use cabana_types::{BuildId, SandboxId};
+use rustix::fs::{Mode, OFlags, ResolveFlags, chmodat, mkdirat, openat2};
+
+pub use build::NewBuild;
+pub use facts::facts;
+use image::at;
+
+use crate::Error;
+
+/// How a directory is opened that is only walked through or handed on.
+const PLACE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// How a directory is opened for reading it and for ioctls.
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Nothing of ours is reached through a link.
+const STRICT: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+/// Everyone may pass through, as through the root directory of any system.
+const OPEN_TO_ALL: Mode = Mode::from_raw_mode(0o755);
+/// At most this many quota groups are tried again at each deletion.
+const RETRIED: usize = 8;
+
+/// Which kind of pool is wanted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PoolKind {
+    /// btrfs if the machine can, else plain directories.
+    #[default]
+    Auto,
+    /// btrfs or an error.
+    Btrfs,
+    /// Plain directories.
+    Plain,
+}
+
+/// How to set a pool up.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PoolConfig {
+    /// Bytes of the image, when one is made. It is sparse: it takes what is used. Default: 80 % of the free space.
+    pub image_size: Option<u64>,
+    /// Which kind is wanted.
+    pub kind: PoolKind,
+}
+
+/// What the pool is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Btrfs(QuotaState),
+    Plain,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// `<data>/pool`.
+    path: PathBuf,
+    kind: Kind,
+    /// The directory around the pool: its filesystem's free space is what we really have.
+    data: OwnedFd,
+    /// Below which free space nothing new is made.
+    reserve: u64,
+    sandboxes: OwnedFd,
+    templates: OwnedFd,
+    builds: Mutex<HashMap<BuildId, Arc<OwnedFd>>>,
+    /// Quota groups of deleted subvolumes that the kernel was not ready to remove.
+    leftover: Mutex<VecDeque<u64>>,
+}
+
+/// The storage pool.
+#[derive(Debug, Clone)]
+pub struct Pool {
+    inner: Arc<Inner>,
+}
+
+/// A sandbox's disk.
+#[derive(Debug)]
+pub struct Disk {
+    /// The directory (`O_PATH`) that contains `upper` and `work`.
+    pub dir: OwnedFd,
+}
+
+impl Pool {
+    /// Opens the pool `<data>/pool`, making it first if it is not there: the data directory itself if it is on btrfs, else the
+    /// image `<data>/pool.img`, else plain directories. A pool that an earlier server left mounted is used as it is.
+    pub async fn open(data_dir: &Path, config: PoolConfig) -> Result<Self, Error> {
+        let data_dir = data_dir.to_owned();
+        let inner = blocking(move || place::open(&data_dir, config)).await?;
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Unmounts the pool of a data directory and releases its loop device; `false` if nothing was mounted. Every [`Pool`] of it must be
+    /// gone and no sandbox up.
+    pub async fn unmount(data_dir: &Path) -> Result<bool, Error> {
+        let data_dir = data_dir.to_owned();
+        blocking(move || place::unmount(&data_dir)).await
+    }
+
+    /// Whether disk limits are enforced.
+    pub fn quotas(&self) -> bool {
+        matches!(self.inner.kind, Kind::Btrfs(QuotaState::Simple | QuotaState::Full))
+    }
+
+    /// What the pool is, for people.
+    pub fn description(&self) -> &'static str {
+        match self.inner.kind {
+            Kind::Btrfs(QuotaState::Simple) => "btrfs with simple quotas",
+            Kind::Btrfs(QuotaState::Full) => "btrfs with quota groups",
+            Kind::Btrfs(QuotaState::Off) => "btrfs without quotas",
+            Kind::Plain => "plain directories without quotas",
+        }
+    }
+
+    /// Makes a sandbox's disk. Writes beyond the limit will fail with `EDQUOT`.
+    pub async fn create_disk(&self, id: &SandboxId, limit_bytes: u64) -> Result<Disk, Error> {
+        let (pool, id) = (Arc::clone(&self.inner), id.clone());
+        blocking(move || pool.create_disk(id.as_str(), limit_bytes)).await
+    }
+
+    /// Opens a sandbox's disk; `None` if there is none.
+    pub async fn open_disk(&self, id: &SandboxId) -> Result<Option<Disk>, Error> {
+        let (pool, id) = (Arc::clone(&self.inner), id.clone());
+        blocking(move || pool.open_disk(id.as_str())).await
+    }
+
+    /// Deletes a sandbox's disk; one that is not there is fine.
+    pub async fn delete_disk(&self, id: &SandboxId) -> Result<(), Error> {
+        let (pool, id) = (Arc::clone(&self.inner), id.clone());
+        blocking(move || {
+            let path = pool.sandboxes_path();
+            pool.remove_directory(&pool.sandboxes, &path, id.as_str()).map_err(at("delete", &path.join(id.as_str())))
+        })
+        .await
+    }
+
+    /// Bytes that count against a disk's limit, as of the filesystem's last commit (some seconds ago).
+    pub async fn disk_used(&self, id: &SandboxId) -> Result<u64, Error> {
+        let (pool, id) = (Arc::clone(&self.inner), id.clone());
+        blocking(move || pool.disk_used(id.as_str())).await
+    }
+
+    /// All sandboxes that have a disk.
+    pub async fn disks(&self) -> Result<Vec<SandboxId>, Error> {
+        let pool = Arc::clone(&self.inner);
+        blocking(move || pool.list(&pool.sandboxes, &pool.sandboxes_path())).await
+    }
+
+    /// The root filesystem of a build (an `O_PATH` directory); `None` if it is not there.
+    pub fn open_build(&self, build: &BuildId) -> Result<Option<Arc<OwnedFd>>, Error> {
+        let mut known = self.inner.builds.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.get(build) {
+            return Ok(Some(Arc::clone(found)));
+        }
+        let name = format!("{build}/rootfs");
+        match openat2(&self.inner.templates, name.as_str(), PLACE, Mode::empty(), STRICT) {
+            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(e) => Err(at("open", &self.inner.templates_path().join(name))(e)),
+            Ok(found) => {
+                let found = Arc::new(found);
+                known.insert(build.clone(), Arc::clone(&found));
+                Ok(Some(found))
+            }
+        }
+    }
+
+    /// Begins a build.
+    pub async fn begin_build(&self, build: &BuildId) -> Result<NewBuild, Error> {
+        let (pool, build) = (Arc::clone(&self.inner), build.clone());
+        blocking(move || NewBuild::make(pool, build)).await
+    }
+
+    /// Deletes a build; one that is not there is fine. No sandbox may be using it.
+    pub async fn delete_build(&self, build: &BuildId) -> Result<(), Error> {
+        let (pool, build) = (Arc::clone(&self.inner), build.clone());
+        blocking(move || {
+            pool.builds.lock().unwrap_or_else(PoisonError::into_inner).remove(&build);
+            let path = pool.templates_path();
+            pool.remove_directory(&pool.templates, &path, build.as_str())
+                .map_err(at("delete", &path.join(build.as_str())))
+        })
+        .await
+    }
+
+    /// All builds.
+    pub async fn builds(&self) -> Result<Vec<BuildId>, Error> {
+        let pool = Arc::clone(&self.inner);
+        blocking(move || pool.list(&pool.templates, &pool.templates_path())).await
+    }
+
+    /// Forgets open builds. The pool stays mounted: sandboxes outlive the server.
+    pub async fn close(&self) {
+        self.inner.builds.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+impl Inner {
+    fn sandboxes_path(&self) -> PathBuf {
+        self.path.join("sandboxes")
+    }
+
+    fn templates_path(&self) -> PathBuf {
+        self.path.join("templates")
+    }
+
+    /// When the filesystem around an image is full, writes that succeeded inside are lost and the pool turns read-only: stop well before.
+    fn check_space(&self) -> Result<(), Error> {
+        let space = rustix::fs::fstatvfs(&self.data).map_err(at("look at", &self.path))?;
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        if free < self.reserve {
+            return Err(Error::NoSpace { path: self.path.clone(), free, reserve: self.reserve });
+        }
+        Ok(())
+    }
+
+    fn create_disk(&self, id: &str, limit: u64) -> Result<Disk, Error> {
+        self.check_space()?;
+        let path = || self.sandboxes_path().join(id);
+        self.make_directory(&self.sandboxes, id, Some(limit)).map_err(|e| at("create", &path())(e))?;
+        self.fill_disk(id).map_err(|e| {
+            let _ = self.remove_directory(&self.sandboxes, &self.sandboxes_path(), id);
+            at("create", &path())(e)
+        })
+    }
+
+    fn open_disk(&self, id: &str) -> Result<Option<Disk>, Error> {
+        // A crash may have come between making the disk and its directories, so make what is missing.
+        match self.fill_disk(id) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(at("open", &self.sandboxes_path().join(id))(e)),
+            Ok(disk) => Ok(Some(disk)),
+        }
+    }
+
+    fn fill_disk(&self, id: &str) -> io::Result<Disk> {
+        let dir = self.open_directory(&self.sandboxes, id)?;
+        make_open_directory(&dir, "upper")?;
+        make_open_directory(&dir, "work")?;
+        Ok(Disk { dir })
+    }
+
+    fn disk_used(&self, id: &str) -> Result<u64, Error> {
+        let used = match self.kind {
+            Kind::Plain | Kind::Btrfs(QuotaState::Off) => tree::size(&self.sandboxes, id),
+            Kind::Btrfs(_) => openat2(&self.sandboxes, id, DIRECTORY, Mode::empty(), STRICT)
+                .map_err(io::Error::from)
+                .and_then(|dir| btrfs::usage(&dir, btrfs::subvolume_id(&dir)?))
+                .map(|usage| usage.unwrap_or_default().referenced),
+        };
+        used.map_err(at("measure", &self.sandboxes_path().join(id)))
+    }
+
+    fn list<T: std::str::FromStr>(&self, directory: impl AsFd, path: &Path) -> Result<Vec<T>, Error> {
+        let names = tree::names(directory).map_err(at("list", path))?;
+        Ok(names.iter().filter_map(|n| n.parse().ok()).collect())
+    }
+
+    fn open_directory(&self, parent: impl AsFd, name: &str) -> io::Result<OwnedFd> {
+        Ok(openat2(parent, name, PLACE, Mode::empty(), STRICT)?)
+    }
+
+    /// Makes a subvolume, with a limit where limits are enforced, or a directory.
+    fn make_directory(&self, parent: impl AsFd, name: &str, limit: Option<u64>) -> io::Result<()> {
+        match self.kind {
+            Kind::Btrfs(quotas) => btrfs::create_subvolume(parent, name, limit.filter(|_| quotas != QuotaState::Off)),
+            Kind::Plain => Ok(mkdirat(parent, name, OPEN_TO_ALL)?),
+        }
+    }
+
+    /// Removes a subvolume or directory tree.
+    fn remove_directory(&self, parent: &OwnedFd, path: &Path, name: &str) -> io::Result<()> {
+        let Kind::Btrfs(quotas) = self.kind else { return tree::remove(path, name) };
+        let top = match openat2(parent, name, DIRECTORY, Mode::empty(), STRICT) {
+            Err(rustix::io::Errno::NOENT) => return Ok(()),
+            opened => opened?,
+        };
+        // Inode 256 is the top of a subvolume. Anything else is a directory from when the pool was plain.
+        if rustix::fs::fstat(&top)?.st_ino != 256 {
+            return tree::remove(path, name);
+        }
+        let id = btrfs::subvolume_id(&top)?;
+        drop(top);
+        match btrfs::delete_subvolume(parent, name) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            done => done?,
+        }
+        if quotas != QuotaState::Off {
+            self.forget_quota_group(id);
+        }
+        Ok(())
+    }
+
+    /// Newer kernels remove a subvolume's quota group themselves once they have freed it. Older ones do not, and refuse while they are
+    /// freeing it: then it is tried again at later deletions, and at the latest when the pool is opened.
+    fn forget_quota_group(&self, id: u64) {
+        let mut leftover = self.leftover.lock().unwrap_or_else(PoisonError::into_inner);
+        leftover.push_back(id);
+        for _ in 0..RETRIED.min(leftover.len()) {
+            let Some(id) = leftover.pop_front() else { break };
+            match btrfs::remove_qgroup(&self.sandboxes, id) {
+                Ok(true) => {}
+                Ok(false) => leftover.push_back(id),
+                Err(error) => tracing::debug!(%error, id, "a quota group is left until the next start"),
+            }
+        }
+    }
+}
+
+/// Makes a directory that all may enter, whatever our umask; one that is there stays.
+fn make_open_directory(parent: impl AsFd, name: &str) -> io::Result<()> {
+    match mkdirat(&parent, name, OPEN_TO_ALL) {
+        Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(e) => Err(e.into()),
+        Ok(()) => Ok(chmodat(&parent, name, OPEN_TO_ALL, rustix::fs::AtFlags::empty())?),
+    }
+}
+
+/// Runs system calls that may wait for the disk on a thread that may wait.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(e) => Err(Error::Io { action: "run in the background", source: io::Error::other(e) }),
+    }
+}
+
+fn gib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
+}

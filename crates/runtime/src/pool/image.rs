@@ -1,0 +1,136 @@
+//! The pool as a btrfs image file: made sparse, mounted through a loop device that is released by itself when it is unmounted.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, StatxFlags, statx};
+
+use crate::{Error, program};
+
+/// Smaller than this, btrfs is no use.
+pub(super) const SMALLEST: u64 = 2 << 30;
+const LARGEST_DEFAULT: u64 = 1 << 40;
+
+/// Where the image is.
+pub(super) fn path(data_dir: &Path) -> PathBuf {
+    data_dir.join("pool.img")
+}
+
+/// How large to make the image, if nobody said: it must not be able to fill the disk around it.
+pub(super) fn default_size(free: u64) -> u64 {
+    (free / 10).saturating_mul(8).clamp(SMALLEST, LARGEST_DEFAULT)
+}
+
+/// Makes the image. It has its name only once it is whole, so that a crash in between leaves nothing that looks like a pool.
+pub(super) fn make(data_dir: &Path, size: u64) -> Result<(), Error> {
+    let unfinished = data_dir.join("pool.img.new");
+    let image = path(data_dir);
+    match std::fs::remove_file(&unfinished) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(at("remove", &unfinished)(e)),
+        _ => {}
+    }
+    let made = (|| {
+        let file = File::create_new(&unfinished).map_err(at("create", &unfinished))?;
+        rustix::fs::fchmod(&file, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
+            .map_err(at("protect", &unfinished))?;
+        file.set_len(size).map_err(at("extend", &unfinished))?;
+        // Metadata twice: a flipped bit on the disk below costs a block, not everybody's files.
+        let options = ["-q", "-L", "cabana", "-d", "single", "-m", "dup"].map(std::ffi::OsStr::new);
+        program::run("mkfs.btrfs", &[&options[..], &[unfinished.as_os_str()]].concat())?;
+        file.sync_all().map_err(at("flush", &unfinished))?;
+        std::fs::rename(&unfinished, &image).map_err(at("rename", &unfinished))?;
+        File::open(data_dir).and_then(|d| d.sync_all()).map_err(at("flush", data_dir))
+    })();
+    if made.is_err() {
+        let _ = std::fs::remove_file(&unfinished);
+    }
+    made
+}
+
+/// Mounts the image. `mount` takes the loop device that already serves the image, if there is one: two devices over one file would
+/// ruin it.
+pub(super) fn mount(data_dir: &Path, target: &Path) -> Result<(), Error> {
+    let image = path(data_dir);
+    // A commit every 5 s: what disks use is known, and space of deleted ones free, that soon.
+    let options = ["-t", "btrfs", "-o", "loop,noatime,discard=async,commit=5"].map(std::ffi::OsStr::new);
+    program::run("mount", &[&options[..], &[image.as_os_str(), target.as_os_str()]].concat())?;
+    Ok(())
+}
+
+/// What is mounted on a directory.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Mounted {
+    /// Nothing.
+    Nothing,
+    /// The image of this data directory.
+    Image,
+    /// Something else, from there.
+    Other(String),
+}
+
+/// Looks at what is mounted on `target`, which lies in `data_dir`.
+pub(super) fn mounted(data_dir: &Path, target: &Path) -> Result<Mounted, Error> {
+    let here = match mount_id(target) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Mounted::Nothing),
+        found => found.map_err(at("look at", target))?,
+    };
+    if here == mount_id(data_dir).map_err(at("look at", data_dir))? {
+        return Ok(Mounted::Nothing);
+    }
+    let table = Path::new("/proc/self/mountinfo");
+    let text = std::fs::read_to_string(table).map_err(at("read", table))?;
+    let Some((kind, source)) = source_of(&text, here) else {
+        return Ok(Mounted::Other("an unknown source".to_owned()));
+    };
+    let ours = kind == "btrfs" && source.strip_prefix("/dev/").is_some_and(|device| serves(device, &path(data_dir)));
+    Ok(if ours { Mounted::Image } else { Mounted::Other(source.to_owned()) })
+}
+
+fn mount_id(path: &Path) -> io::Result<u64> {
+    let directory = rustix::fs::open(path, super::PLACE, rustix::fs::Mode::empty())?;
+    Ok(statx(directory.as_fd(), "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?.stx_mnt_id)
+}
+
+/// The filesystem and its source of one mount in the text of `mountinfo`.
+fn source_of(table: &str, id: u64) -> Option<(&str, &str)> {
+    let line = table.lines().find(|l| l.split(' ').next().and_then(|n| n.parse().ok()) == Some(id))?;
+    let mut fields = line.split_once(" - ")?.1.split(' ');
+    Some((fields.next()?, fields.next()?))
+}
+
+/// Whether a loop device's file is the image. A file that was deleted under it is not.
+fn serves(device: &str, image: &Path) -> bool {
+    let Ok(backing) = std::fs::read_to_string(format!("/sys/class/block/{device}/loop/backing_file")) else {
+        return false;
+    };
+    let identity = |p: &Path| std::fs::metadata(p).map(|m| (m.dev(), m.ino())).ok();
+    let ours = identity(image);
+    ours.is_some() && identity(Path::new(backing.trim_end_matches('\n'))) == ours
+}
+
+pub(super) fn at<E: Into<io::Error>>(action: &'static str, path: &Path) -> impl FnOnce(E) -> Error {
+    move |source| Error::Path { action, path: path.to_owned(), source: source.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_size_leaves_room_and_has_bounds() {
+        assert_eq!(default_size(0), SMALLEST);
+        assert_eq!(default_size(100 << 30), (100_u64 << 30) / 10 * 8);
+        assert_eq!(default_size(u64::MAX), LARGEST_DEFAULT);
+    }
+
+    #[test]
+    fn a_mount_is_found_by_its_id() {
+        let table = "22 27 0:21 / /sys rw - sysfs sysfs rw\n\
+                     301 1 0:44 / /var/lib/cabana\\040x/pool rw,noatime shared:1 - btrfs /dev/loop3 rw,space_cache=v2\n";
+        assert_eq!(source_of(table, 301), Some(("btrfs", "/dev/loop3")));
+        assert_eq!(source_of(table, 30), None);
+    }
+}

@@ -1,0 +1,205 @@
+//! Where a pool is: finding, making, mounting and unmounting it.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Mutex;
+
+use cabana_jail::btrfs::{self, QuotaState};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstatvfs, openat2};
+
+use super::image::{Mounted, at};
+use super::{DIRECTORY, Inner, Kind, PoolConfig, PoolKind, STRICT, build, image, tree};
+use crate::Error;
+
+/// Nothing new is made when the disk has less free than a twentieth of it, within these bounds.
+const SMALLEST_RESERVE: u64 = 256 << 20;
+const LARGEST_RESERVE: u64 = 2 << 30;
+
+/// Nobody but root looks into a pool: it contains set-uid programs.
+const PRIVATE: Mode = Mode::RWXU;
+
+pub(super) fn open(data_dir: &Path, config: PoolConfig) -> Result<Inner, Error> {
+    std::fs::create_dir_all(data_dir).map_err(at("create", data_dir))?;
+    let data_dir = &std::path::absolute(data_dir).map_err(at("find", data_dir))?;
+    let data = rustix::fs::open(data_dir, DIRECTORY, Mode::empty()).map_err(at("open", data_dir))?;
+    // Two servers that start at once must not both make the image.
+    flock(&data, FlockOperation::LockExclusive).map_err(at("lock", data_dir))?;
+    let opened = open_locked(data_dir, data, config);
+    if let Ok(inner) = &opened {
+        let _ = flock(&inner.data, FlockOperation::Unlock);
+    }
+    opened
+}
+
+fn open_locked(data_dir: &Path, data: OwnedFd, config: PoolConfig) -> Result<Inner, Error> {
+    let path = data_dir.join("pool");
+    let kind = settle(data_dir, &path, &data, config)?;
+    make_private(&path)?;
+    let root = open_in(&path, DIRECTORY)?;
+    let kind = match kind {
+        Kind::Plain => Kind::Plain,
+        Kind::Btrfs(_) => Kind::Btrfs(quotas(&path, &root)?),
+    };
+    for name in ["sandboxes", "templates"] {
+        make_private(&path.join(name))?;
+    }
+    let directory =
+        |name: &str| openat2(&root, name, DIRECTORY, Mode::empty(), STRICT).map_err(at("open", &path.join(name)));
+    let (sandboxes, templates) = (directory("sandboxes")?, directory("templates")?);
+    let total = fstatvfs(&data).map(|s| s.f_blocks.saturating_mul(s.f_frsize)).map_err(at("look at", data_dir))?;
+    let inner = Inner {
+        path,
+        kind,
+        data,
+        reserve: (total / 20).clamp(SMALLEST_RESERVE, LARGEST_RESERVE),
+        sandboxes,
+        templates,
+        builds: Mutex::new(HashMap::new()),
+        leftover: Mutex::new(VecDeque::new()),
+    };
+    sweep(&inner)?;
+    Ok(inner)
+}
+
+/// Decides what the pool is, and makes and mounts the image if that is it. Whether quotas are on is not known yet.
+fn settle(data_dir: &Path, path: &Path, data: &OwnedFd, config: PoolConfig) -> Result<Kind, Error> {
+    let btrfs = Kind::Btrfs(QuotaState::Off);
+    match image::mounted(data_dir, path)? {
+        Mounted::Image if config.kind == PoolKind::Plain => {
+            return Err(Error::Unsupported(format!("unmount {} to have a plain pool there", path.display())));
+        }
+        Mounted::Image => return Ok(btrfs),
+        Mounted::Other(source) => {
+            let message = format!("{source} is mounted on {}, where the pool should be: unmount it", path.display());
+            return Err(Error::Unsupported(message));
+        }
+        Mounted::Nothing => {}
+    }
+    if config.kind == PoolKind::Plain {
+        return Ok(Kind::Plain);
+    }
+    let has_image = image::path(data_dir).exists();
+    if !has_image {
+        if btrfs::is_btrfs(data).map_err(at("look at", data_dir))? {
+            return Ok(btrfs);
+        }
+        // An image would be mounted over a plain pool and hide it.
+        if holds_something(path) {
+            return match config.kind {
+                PoolKind::Auto => Ok(Kind::Plain),
+                _ => Err(Error::Unsupported(format!("{} is a plain pool: move it away first", path.display()))),
+            };
+        }
+    }
+    match mount_image(data_dir, path, data, has_image, config.image_size) {
+        // What is in an image that cannot be mounted must not seem to be gone.
+        Err(error) if config.kind == PoolKind::Btrfs || has_image => Err(error),
+        Err(error) => {
+            let error = crate::error::chain(&error);
+            tracing::warn!(error, "no btrfs pool on this machine: disks are plain directories without limits");
+            Ok(Kind::Plain)
+        }
+        Ok(()) => Ok(btrfs),
+    }
+}
+
+fn mount_image(data_dir: &Path, path: &Path, data: &OwnedFd, exists: bool, size: Option<u64>) -> Result<(), Error> {
+    if !exists {
+        let space = fstatvfs(data).map_err(at("look at", data_dir))?;
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        if free < SMALLEST_RESERVE {
+            return Err(Error::NoSpace { path: path.to_owned(), free, reserve: SMALLEST_RESERVE });
+        }
+        image::make(data_dir, size.map_or_else(|| image::default_size(free), |s| s.max(image::SMALLEST)))?;
+    }
+    make_private(path)?;
+    image::mount(data_dir, path).inspect_err(|_| {
+        if !exists {
+            let _ = std::fs::remove_file(image::path(data_dir));
+        }
+    })
+}
+
+pub(super) fn unmount(data_dir: &Path) -> Result<bool, Error> {
+    let data_dir = &std::path::absolute(data_dir).map_err(at("find", data_dir))?;
+    let path = data_dir.join("pool");
+    match image::mounted(data_dir, &path)? {
+        Mounted::Nothing => Ok(false),
+        Mounted::Other(source) => {
+            Err(Error::Unsupported(format!("{source} is mounted on {}, which is not a pool", path.display())))
+        }
+        Mounted::Image => {
+            rustix::mount::unmount(&path, rustix::mount::UnmountFlags::empty()).map_err(at("unmount", &path))?;
+            Ok(true)
+        }
+    }
+}
+
+/// Turns quotas on, if they are not.
+fn quotas(path: &Path, root: &OwnedFd) -> Result<QuotaState, Error> {
+    let state = fstatvfs(root).map_err(at("look at", path))?;
+    if state.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY) {
+        return Err(Error::Unsupported(format!(
+            "{} is read-only, probably because the disk under it was full: free space, end all sandboxes and unmount it",
+            path.display()
+        )));
+    }
+    match btrfs::enable_quota(root) {
+        Ok(state) => Ok(state),
+        Err(error) => {
+            tracing::warn!(%error, "quotas cannot be turned on: disks have no limits");
+            Ok(QuotaState::Off)
+        }
+    }
+}
+
+/// Removes what an earlier server left: unfinished builds, and the quota groups of subvolumes that are gone.
+fn sweep(inner: &Inner) -> Result<(), Error> {
+    let path = inner.templates_path();
+    for name in tree::names(&inner.templates).map_err(at("list", &path))? {
+        if name.starts_with(build::UNFINISHED)
+            && let Err(error) = inner.remove_directory(&inner.templates, &path, &name)
+        {
+            tracing::warn!(%error, name, "an unfinished build could not be removed");
+        }
+    }
+    if let Kind::Btrfs(QuotaState::Simple | QuotaState::Full) = inner.kind
+        && let Err(error) = sweep_quota_groups(&inner.sandboxes)
+    {
+        tracing::warn!(%error, "quota groups of deleted disks could not be removed");
+    }
+    Ok(())
+}
+
+fn sweep_quota_groups(filesystem: &OwnedFd) -> io::Result<()> {
+    /// The filesystem's own top, and the first id that a subvolume can have.
+    const TOP: u64 = 5;
+    const FIRST: u64 = 256;
+    for (id, _) in btrfs::qgroups(filesystem)? {
+        if id != TOP && id >= FIRST && !btrfs::subvolume_exists(filesystem, id)? {
+            btrfs::remove_qgroup(filesystem, id)?;
+        }
+    }
+    Ok(())
+}
+
+fn holds_something(path: &Path) -> bool {
+    ["sandboxes", "templates"]
+        .iter()
+        .any(|name| std::fs::read_dir(path.join(name)).is_ok_and(|mut entries| entries.next().is_some()))
+}
+
+fn make_private(path: &Path) -> Result<(), Error> {
+    match rustix::fs::mkdir(path, PRIVATE) {
+        Err(rustix::io::Errno::EXIST) => {}
+        made => made.map_err(at("create", path))?,
+    }
+    let directory = open_in(path, DIRECTORY)?;
+    rustix::fs::fchmod(&directory, PRIVATE).map_err(at("protect", path))
+}
+
+fn open_in(path: &Path, flags: OFlags) -> Result<OwnedFd, Error> {
+    rustix::fs::open(path, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(at("open", path))
+}

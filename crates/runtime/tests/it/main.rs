@@ -1,0 +1,3 @@
+//! Tests of the pool on a real kernel; they need root.
+
+mod pool;
