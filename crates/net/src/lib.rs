@@ -1,1 +1,28 @@
-//! placeholder
+//! Network slots for sandboxes: a network namespace with a veth pair and addresses, the packet filter that keeps
+//! sandboxes from each other, from the host and from private networks, and the DNS forwarder they ask.
+
+#![forbid(unsafe_code)]
+
+mod block;
+mod builder;
+mod config;
+mod dns;
+mod error;
+mod facts;
+mod ledger;
+mod links;
+mod namespace;
+mod netfilter;
+mod network;
+mod plan;
+mod reaper;
+mod rules;
+mod sentry;
+mod slot;
+
+pub use block::{BlockLease, claim_block};
+pub use config::NetworkConfig;
+pub use error::Error;
+pub use facts::{Fact, facts};
+pub use network::{Counts, Network};
+pub use slot::Slot;

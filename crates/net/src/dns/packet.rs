@@ -1,0 +1,199 @@
+//! The little that a forwarder must understand of DNS: is this a plain query, and is that its answer. Both come from
+//! strangers.
+
+use hickory_proto::op::{Header, Message, MessageType, OpCode, Query as Question};
+use hickory_proto::serialize::binary::{BinDecodable, BinDecoder};
+
+pub(super) const FORMERR: u8 = 1;
+pub(super) const SERVFAIL: u8 = 2;
+pub(super) const NOTIMP: u8 = 4;
+pub(super) const REFUSED: u8 = 5;
+
+const HEADER: usize = 12;
+
+/// What every sender can take over UDP; more must be announced.
+const SMALLEST_LIMIT: u16 = 512;
+
+/// Why a query is not passed on.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It is no query at all; an answer could start a loop.
+    Silence,
+    /// It is answered with this code.
+    Code(u8),
+}
+
+/// A query that may be passed on.
+#[derive(Debug)]
+pub(super) struct Query {
+    bytes: Vec<u8>,
+    question: Question,
+    question_end: usize,
+}
+
+/// What an answer from a resolver says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    /// The rest is to be fetched over TCP.
+    pub(super) truncated: bool,
+    /// The resolver could or would not answer; another may.
+    pub(super) failed: bool,
+}
+
+impl Query {
+    pub(super) fn read(bytes: &[u8]) -> Result<Query, Refusal> {
+        let mut decoder = BinDecoder::new(bytes);
+        let header = Header::read(&mut decoder).map_err(|_| Refusal::Silence)?;
+        if header.metadata.message_type != MessageType::Query {
+            return Err(Refusal::Silence);
+        }
+        if header.metadata.op_code != OpCode::Query {
+            return Err(Refusal::Code(NOTIMP));
+        }
+        if header.counts.queries != 1 {
+            return Err(Refusal::Code(FORMERR));
+        }
+        let question = Question::read(&mut decoder).map_err(|_| Refusal::Code(FORMERR))?;
+        Ok(Query { bytes: bytes.to_vec(), question, question_end: decoder.index() })
+    }
+
+    /// The query as sent on, under another id.
+    pub(super) fn with_id(&self, id: u16) -> Vec<u8> {
+        renumbered(self.bytes.clone(), id)
+    }
+
+    /// An answer as sent back, under the sender's own id.
+    pub(super) fn own(&self, answer: Vec<u8>) -> Vec<u8> {
+        renumbered(answer, u16::from_be_bytes([self.bytes[0], self.bytes[1]]))
+    }
+
+    /// The longest answer that the sender takes over UDP.
+    pub(super) fn limit(&self) -> usize {
+        let announced = Message::from_vec(&self.bytes).map_or(SMALLEST_LIMIT, |message| message.max_payload());
+        announced.max(SMALLEST_LIMIT).into()
+    }
+
+    /// An answer of our own that says why there is none.
+    pub(super) fn failure(&self, code: u8) -> Vec<u8> {
+        let mut answer = self.bytes[..self.question_end].to_vec();
+        answer[2] = 0x80 | (answer[2] & 0x79);
+        answer[3] = 0x80 | (answer[3] & 0x10) | code;
+        answer[6..HEADER].fill(0);
+        answer
+    }
+
+    /// Whether a packet answers this query as sent under `id`, and what it says.
+    pub(super) fn judge(&self, answer: &[u8], id: u16) -> Option<Verdict> {
+        let mut decoder = BinDecoder::new(answer);
+        let header = Header::read(&mut decoder).ok()?;
+        let meta = &header.metadata;
+        if meta.message_type != MessageType::Response || meta.id != id {
+            return None;
+        }
+        let code = meta.response_code.low();
+        let failed = code == SERVFAIL || code == REFUSED || code == NOTIMP;
+        // Some servers send the header alone when they fail.
+        let alone = header.counts.queries == 0 && code != 0;
+        let mut same = || header.counts.queries == 1 && Question::read(&mut decoder).is_ok_and(|q| q == self.question);
+        (alone || same()).then_some(Verdict { truncated: meta.truncation, failed })
+    }
+}
+
+/// An answer to a query whose question cannot be read: the header alone.
+pub(super) fn bare_answer(query: &[u8], code: u8) -> Option<Vec<u8>> {
+    let mut answer = query.get(..HEADER)?.to_vec();
+    answer[2] = 0x80 | (answer[2] & 0x79);
+    answer[3] = 0x80 | code;
+    answer[4..].fill(0);
+    Some(answer)
+}
+
+fn renumbered(mut packet: Vec<u8>, id: u16) -> Vec<u8> {
+    if let Some(place) = packet.first_chunk_mut() {
+        *place = id.to_be_bytes();
+    }
+    packet
+}
+
+#[cfg(test)]
+mod tests {
+    use std::str::FromStr;
+
+    use hickory_proto::op::{Edns, ResponseCode};
+    use hickory_proto::rr::{Name, RecordType};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn query(name: &str) -> Message {
+        let mut message = Message::new(77, MessageType::Query, OpCode::Query);
+        message.metadata.recursion_desired = true;
+        message.add_query(Question::query(Name::from_str(name).unwrap(), RecordType::A));
+        message
+    }
+
+    #[test]
+    fn reads_a_query_and_knows_its_answer() {
+        let sent = query("example.com.");
+        let read = Query::read(&sent.to_vec().unwrap()).unwrap();
+        let passed = Message::from_vec(&read.with_id(4711)).unwrap();
+        assert_eq!((passed.metadata.id, &passed.queries), (4711, &sent.queries));
+
+        let mut answer = passed.into_response();
+        let verdict = read.judge(&answer.to_vec().unwrap(), 4711).unwrap();
+        assert_eq!(verdict, Verdict { truncated: false, failed: false });
+        assert_eq!(read.judge(&answer.to_vec().unwrap(), 4712), None);
+        assert_eq!(Message::from_vec(&read.own(answer.to_vec().unwrap())).unwrap().metadata.id, 77);
+        answer.queries = query("example.org.").queries;
+        assert_eq!(read.judge(&answer.to_vec().unwrap(), 4711), None);
+        assert_eq!(read.judge(&read.with_id(4711), 4711), None, "a query is no answer");
+    }
+
+    #[test]
+    fn refuses_in_the_form_of_an_answer() {
+        let mut sent = query("example.com.");
+        sent.set_edns(Edns::new());
+        let read = Query::read(&sent.to_vec().unwrap()).unwrap();
+        let answer = Message::from_vec(&read.failure(REFUSED)).unwrap();
+        assert_eq!(answer.metadata.response_code, ResponseCode::Refused);
+        assert_eq!(answer.metadata.message_type, MessageType::Response);
+        assert_eq!((answer.metadata.id, &answer.queries), (77, &sent.queries));
+        assert!(answer.metadata.recursion_desired && answer.metadata.recursion_available);
+    }
+
+    #[test]
+    fn what_is_not_a_plain_query_is_not_passed_on() {
+        assert_eq!(Query::read(&[]).unwrap_err(), Refusal::Silence);
+        let answer = query("a.b.").into_response().to_vec().unwrap();
+        assert_eq!(Query::read(&answer).unwrap_err(), Refusal::Silence);
+        let mut update = query("a.b.");
+        update.metadata.op_code = OpCode::Update;
+        assert_eq!(Query::read(&update.to_vec().unwrap()).unwrap_err(), Refusal::Code(NOTIMP));
+        let mut two = query("a.b.");
+        two.add_query(two.queries[0].clone());
+        assert_eq!(Query::read(&two.to_vec().unwrap()).unwrap_err(), Refusal::Code(FORMERR));
+    }
+
+    #[test]
+    fn knows_how_much_the_sender_takes() {
+        let mut sent = query("a.b.");
+        assert_eq!(Query::read(&sent.to_vec().unwrap()).unwrap().limit(), 512);
+        let mut edns = Edns::new();
+        edns.set_max_payload(1232);
+        sent.set_edns(edns);
+        assert_eq!(Query::read(&sent.to_vec().unwrap()).unwrap().limit(), 1232);
+    }
+
+    proptest! {
+        #[test]
+        fn no_packet_breaks_it(bytes in proptest::collection::vec(any::<u8>(), 0..300), id: u16) {
+            let _ = bare_answer(&bytes, FORMERR);
+            let known = Query::read(&query("example.com.").to_vec().unwrap()).unwrap();
+            let _ = known.judge(&bytes, id);
+            if let Ok(query) = Query::read(&bytes) {
+                prop_assert!(query.limit() >= 512);
+                prop_assert!(query.failure(SERVFAIL).len() <= bytes.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Asking the resolvers: each query from a port and under an id of its own, the next resolver when one is silent.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::packet::{Query, Verdict};
+use super::resolvers::Resolvers;
+
+/// After this the sandbox has given up, too.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The least time that one resolver is given.
+const LEAST_TRY: Duration = Duration::from_secs(1);
+
+/// Longest answer taken over UDP; a longer one is fetched over TCP.
+const LONGEST_UDP: usize = 8192;
+
+/// Packets that are not the answer, before we suspect somebody of guessing.
+const MOST_STRANGERS: usize = 32;
+
+#[derive(Debug)]
+pub(super) struct Upstream {
+    resolvers: Resolvers,
+    /// The number of the resolver that answered last; the next query starts there.
+    good: AtomicUsize,
+}
+
+impl Upstream {
+    pub(super) fn new(resolvers: Resolvers) -> Upstream {
+        Upstream { resolvers, good: AtomicUsize::new(0) }
+    }
+
+    /// The answer to a query under the sender's own id; `None` if no resolver gave one in time. `tcp` says how the
+    /// sender asked and thereby how long an answer it takes.
+    pub(super) async fn ask(&self, query: &Query, tcp: bool) -> Option<Vec<u8>> {
+        let servers = self.resolvers.current();
+        if servers.is_empty() {
+            return None;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        // A packet can get lost: even a single resolver is asked twice.
+        let tries = servers.len().max(2);
+        let share = (PATIENCE / u32::try_from(tries).unwrap_or(u32::MAX)).max(LEAST_TRY);
+        let start = self.good.load(Ordering::Relaxed);
+        let mut fallback = None;
+        for attempt in 0..tries {
+            let number = (start + attempt) % servers.len();
+            let until = deadline.min(Instant::now() + share);
+            match timeout_at(until, fetch(servers[number], query, tcp)).await {
+                Ok(Ok((answer, false))) => {
+                    self.good.store(number, Ordering::Relaxed);
+                    return Some(query.own(answer));
+                }
+                // "I cannot" is an answer if nobody knows better.
+                Ok(Ok((answer, true))) => fallback = Some(answer),
+                Ok(Err(_)) | Err(_) => {}
+            }
+            if Instant::now() >= deadline {
+                break;
+            }
+        }
+        fallback.map(|answer| query.own(answer))
+    }
+}
+
+/// One resolver's answer, and whether it says that it failed.
+async fn fetch(server: SocketAddr, query: &Query, tcp: bool) -> io::Result<(Vec<u8>, bool)> {
+    let (short, verdict) = over_udp(server, query).await?;
+    if !verdict.truncated {
+        return Ok((short, verdict.failed));
+    }
+    match timeout(PATIENCE / 2, over_tcp(server, query)).await {
+        Ok(Ok((whole, verdict))) if tcp || whole.len() <= query.limit() => Ok((whole, verdict.failed)),
+        // A sender over UDP learns from the short answer to come back over TCP.
+        _ if !tcp => Ok((short, verdict.failed)),
+        Ok(Err(e)) => Err(e),
+        _ => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+async fn over_udp(server: SocketAddr, query: &Query) -> io::Result<(Vec<u8>, Verdict)> {
+    let any: SocketAddr =
+        if server.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
+    let socket = UdpSocket::bind(any).await?;
+    socket.connect(server).await?;
+    let id = rand::random();
+    socket.send(&query.with_id(id)).await?;
+    let mut buffer = vec![0; LONGEST_UDP];
+    for _ in 0..MOST_STRANGERS {
+        let length = socket.recv(&mut buffer).await?;
+        if let Some(mut verdict) = query.judge(&buffer[..length], id) {
+            // A buffer that is full may hold a part only.
+            verdict.truncated |= length == LONGEST_UDP;
+            return Ok((buffer[..length].to_vec(), verdict));
+        }
+    }
+    Err(io::ErrorKind::InvalidData.into())
+}
+
+async fn over_tcp(server: SocketAddr, query: &Query) -> io::Result<(Vec<u8>, Verdict)> {
+    let mut stream = TcpStream::connect(server).await?;
+    let id = rand::random();
+    let bytes = query.with_id(id);
+    let length = u16::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    stream.write_all(&[&length.to_be_bytes()[..], &bytes].concat()).await?;
+    let mut answer = vec![0; stream.read_u16().await?.into()];
+    stream.read_exact(&mut answer).await?;
+    let verdict = query.judge(&answer, id).ok_or(io::ErrorKind::InvalidData)?;
+    Ok((answer, verdict))
+}

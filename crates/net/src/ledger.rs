@@ -1,0 +1,393 @@
+//! Which slot is in which state. Pure bookkeeping: the work itself is done by the builder and the reaper.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::slot::Slot;
+use crate::{Counts, Error};
+
+/// What a slot is at the moment; a slot that is not listed does not exist.
+#[derive(Debug)]
+enum Entry {
+    /// The builder is making it.
+    Building,
+    /// In the pool.
+    Ready(Slot),
+    /// A sandbox has it. The slot is missing where an earlier server left a sandbox but not its pin.
+    Used { slot: Option<Slot>, internet: bool },
+    /// The reaper is deleting it.
+    Dying,
+}
+
+#[derive(Debug)]
+struct State {
+    entries: BTreeMap<u32, Entry>,
+    ready: VecDeque<u32>,
+    /// The index given out last. Going round keeps an address unused as long as possible after its sandbox is gone.
+    cursor: u32,
+    /// How many callers wait for a slot.
+    waiting: usize,
+    closed: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    limit: u32,
+    spare: usize,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+/// What somebody who wants a slot is to do.
+#[derive(Debug)]
+pub(crate) enum Offer {
+    /// Take this one; it is marked as used.
+    Slot(Slot),
+    /// Have this one built; it is marked as building.
+    Build(u32),
+    /// Wait: one is being built or deleted.
+    Wait,
+}
+
+impl Ledger {
+    pub(crate) fn new(limit: u32, spare: usize) -> Ledger {
+        let state = State { entries: BTreeMap::new(), ready: VecDeque::new(), cursor: 0, waiting: 0, closed: false };
+        Ledger { limit, spare, state: Mutex::new(state), changed: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code below panics half-way through a change.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a slot that an earlier server left in use.
+    pub(crate) fn adopt(&self, index: u32, slot: Option<Slot>, internet: bool) {
+        let mut state = self.lock();
+        state.cursor = state.cursor.max(index);
+        state.entries.insert(index, Entry::Used { slot, internet });
+    }
+
+    /// Enters a slot that an earlier server left unused.
+    pub(crate) fn stray(&self, index: u32) {
+        let mut state = self.lock();
+        state.cursor = state.cursor.max(index);
+        state.entries.insert(index, Entry::Dying);
+    }
+
+    /// Says that somebody waits for a slot, until the guard is dropped.
+    pub(crate) fn wait(&self) -> Waiting<'_> {
+        self.lock().waiting += 1;
+        Waiting(self)
+    }
+
+    /// What to do to get a slot.
+    pub(crate) fn request(&self, internet: bool) -> Result<Offer, Error> {
+        let mut state = self.lock();
+        if state.closed {
+            return Err(Error::Closed);
+        }
+        while let Some(index) = state.ready.pop_front() {
+            if let Some(entry @ Entry::Ready(_)) = state.entries.get_mut(&index) {
+                let used = Entry::Used { slot: None, internet };
+                let Entry::Ready(slot) = std::mem::replace(entry, used) else { unreachable!("matched above") };
+                *entry = Entry::Used { slot: Some(slot.clone()), internet };
+                self.changed.notify_waiters();
+                return Ok(Offer::Slot(slot));
+            }
+        }
+        if let Some(index) = state.free_index(self.limit) {
+            return Ok(Offer::Build(index));
+        }
+        let moving = state.entries.values().any(|e| matches!(e, Entry::Building | Entry::Dying));
+        if moving { Ok(Offer::Wait) } else { Err(Error::Full { limit: self.limit }) }
+    }
+
+    /// An index to build for the pool, marked as building; `None` if the pool is full or no index is free.
+    pub(crate) fn refill(&self) -> Option<u32> {
+        let mut state = self.lock();
+        let building = state.entries.values().filter(|e| matches!(e, Entry::Building)).count();
+        if state.closed || state.ready.len() + building >= self.spare {
+            return None;
+        }
+        state.free_index(self.limit)
+    }
+
+    /// Enters a slot that was built. `false` if nobody wants it any more and it must be deleted.
+    #[must_use]
+    pub(crate) fn built(&self, slot: Slot) -> bool {
+        let mut state = self.lock();
+        let index = slot.index;
+        let wanted = !state.closed;
+        if wanted {
+            state.entries.insert(index, Entry::Ready(slot));
+            state.ready.push_back(index);
+        } else {
+            state.entries.insert(index, Entry::Dying);
+        }
+        self.changed.notify_waiters();
+        wanted
+    }
+
+    /// Marks a slot in use as dying; `false` if it is not in use.
+    #[must_use]
+    pub(crate) fn condemn(&self, index: u32) -> bool {
+        let mut state = self.lock();
+        let Some(entry @ Entry::Used { .. }) = state.entries.get_mut(&index) else { return false };
+        *entry = Entry::Dying;
+        self.changed.notify_waiters();
+        true
+    }
+
+    /// Marks slots as dying of which the pool has too many: more than those to spare and those somebody waits for.
+    #[must_use]
+    pub(crate) fn trim(&self) -> Vec<u32> {
+        let mut state = self.lock();
+        let keep = if state.closed { 0 } else { self.spare + state.waiting };
+        let surplus = state.ready.len().saturating_sub(keep);
+        let condemned: Vec<u32> = state.ready.drain(..surplus).collect();
+        for index in &condemned {
+            state.entries.insert(*index, Entry::Dying);
+        }
+        if surplus > 0 {
+            self.changed.notify_waiters();
+        }
+        condemned
+    }
+
+    /// Forgets a slot that was deleted, or that could not be built.
+    pub(crate) fn gone(&self, index: u32) {
+        self.lock().entries.remove(&index);
+        self.changed.notify_waiters();
+    }
+
+    /// No more slots are given out or built.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_waiters();
+    }
+
+    /// A slot in use.
+    pub(crate) fn used(&self, index: u32) -> Option<Slot> {
+        match self.lock().entries.get(&index) {
+            Some(Entry::Used { slot, .. }) => slot.clone(),
+            _ => None,
+        }
+    }
+
+    /// Whether a slot in use has internet; `None` if it is not in use.
+    pub(crate) fn internet(&self, index: u32) -> Option<bool> {
+        match self.lock().entries.get(&index) {
+            Some(Entry::Used { internet, .. }) => Some(*internet),
+            _ => None,
+        }
+    }
+
+    /// Changes whether a slot in use has internet; `false` if it is not in use.
+    #[must_use]
+    pub(crate) fn set_internet(&self, index: u32, allowed: bool) -> bool {
+        match self.lock().entries.get_mut(&index) {
+            Some(Entry::Used { internet, .. }) => {
+                *internet = allowed;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The slots in use, and of these the ones without internet.
+    pub(crate) fn in_use(&self) -> (Vec<u32>, Vec<u32>) {
+        let state = self.lock();
+        let mut all = Vec::new();
+        let mut offline = Vec::new();
+        for (index, entry) in &state.entries {
+            if let Entry::Used { internet, .. } = entry {
+                all.push(*index);
+                offline.extend((!internet).then_some(*index));
+            }
+        }
+        (all, offline)
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for entry in self.lock().entries.values() {
+            match entry {
+                Entry::Building => counts.building += 1,
+                Entry::Ready(_) => counts.ready += 1,
+                Entry::Used { .. } => counts.used += 1,
+                Entry::Dying => counts.dying += 1,
+            }
+        }
+        counts
+    }
+
+    /// Whether nothing is left to do.
+    pub(crate) fn at_rest(&self) -> bool {
+        let counts = self.counts();
+        let room = (self.limit as usize).saturating_sub(counts.used);
+        counts.building == 0 && counts.dying == 0 && counts.ready == self.spare.min(room)
+    }
+
+    /// Waits until a condition holds.
+    pub(crate) async fn until(&self, condition: impl Fn(&Ledger) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if condition(self) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// A future that ends at the next change after it was made.
+    pub(crate) fn change(&self) -> tokio::sync::futures::Notified<'_> {
+        self.changed.notified()
+    }
+}
+
+/// Somebody waits for a slot.
+#[derive(Debug)]
+pub(crate) struct Waiting<'a>(&'a Ledger);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.lock().waiting -= 1;
+        self.0.changed.notify_waiters();
+    }
+}
+
+impl State {
+    /// The next index that is free, marked as building.
+    fn free_index(&mut self, limit: u32) -> Option<u32> {
+        let from = if self.cursor >= limit { 0 } else { self.cursor };
+        let index = (from + 1..=limit).chain(1..=from).find(|index| !self.entries.contains_key(index))?;
+        self.entries.insert(index, Entry::Building);
+        self.cursor = index;
+        Some(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::net::Ipv4Addr;
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn slot(index: u32) -> Slot {
+        let file = File::open("/dev/null").unwrap();
+        let none = Ipv4Addr::UNSPECIFIED;
+        Slot { index, netns: Arc::new(file.into()), address: none, gateway: none, dns: none }
+    }
+
+    #[test]
+    fn an_index_is_reused_as_late_as_possible() {
+        let ledger = Ledger::new(3, 0);
+        let build = || match ledger.request(true).unwrap() {
+            Offer::Build(index) => index,
+            other => panic!("{other:?}"),
+        };
+        let first = build();
+        ledger.gone(first);
+        assert_eq!((first, build(), build()), (1, 2, 3));
+        assert_eq!(build(), 1);
+        assert!(matches!(ledger.request(true), Ok(Offer::Wait)));
+    }
+
+    #[test]
+    fn what_is_kept_for_a_waiting_caller_is_not_trimmed() {
+        let ledger = Ledger::new(3, 0);
+        let waiting = ledger.wait();
+        let Offer::Build(index) = ledger.request(true).unwrap() else { panic!() };
+        assert!(ledger.built(slot(index)));
+        assert!(ledger.trim().is_empty());
+        drop(waiting);
+        assert_eq!(ledger.trim(), [index]);
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Request,
+        Refill,
+        Built,
+        BuildFailed,
+        Release(u32),
+        Reaped,
+        Trim,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            3 => Just(Step::Request),
+            3 => Just(Step::Refill),
+            4 => Just(Step::Built),
+            1 => Just(Step::BuildFailed),
+            2 => (0..8_u32).prop_map(Step::Release),
+            2 => Just(Step::Reaped),
+            1 => Just(Step::Trim),
+        ]
+    }
+
+    proptest! {
+        /// Whatever happens, in whatever order: a slot has one owner, the limit holds, and the pool comes to rest at
+        /// its size once everything in flight is done.
+        #[test]
+        fn comes_to_rest(steps in proptest::collection::vec(step(), 0..80), limit in 1..7_u32, spare in 0..5_usize) {
+            let spare = spare.min(limit as usize);
+            let ledger = Ledger::new(limit, spare);
+            let (mut building, mut used, mut dying) = (Vec::new(), Vec::new(), Vec::new());
+            for step in steps {
+                match step {
+                    Step::Request => match ledger.request(true) {
+                        Ok(Offer::Slot(slot)) => {
+                            prop_assert!(!used.contains(&slot.index));
+                            used.push(slot.index);
+                        }
+                        Ok(Offer::Build(index)) => building.push(index),
+                        Ok(Offer::Wait) => prop_assert!(!building.is_empty() || !dying.is_empty()),
+                        Err(Error::Full { .. }) => prop_assert_eq!(used.len(), limit as usize),
+                        Err(e) => return Err(TestCaseError::fail(e.to_string())),
+                    },
+                    Step::Refill => building.extend(ledger.refill()),
+                    Step::Built => if let Some(index) = building.pop() {
+                        prop_assert!(ledger.built(slot(index)));
+                    },
+                    Step::BuildFailed => if let Some(index) = building.pop() {
+                        ledger.gone(index);
+                    },
+                    Step::Release(index) => {
+                        let was_used = used.contains(&index);
+                        prop_assert_eq!(ledger.condemn(index), was_used);
+                        if was_used {
+                            used.retain(|i| *i != index);
+                            dying.push(index);
+                        }
+                    }
+                    Step::Reaped => if let Some(index) = dying.pop() {
+                        ledger.gone(index);
+                    },
+                    Step::Trim => dying.extend(ledger.trim()),
+                }
+                let counts = ledger.counts();
+                prop_assert!(counts.used + counts.ready + counts.building + counts.dying <= limit as usize);
+                prop_assert_eq!((counts.used, counts.building, counts.dying), (used.len(), building.len(), dying.len()));
+            }
+            for index in building.drain(..) {
+                prop_assert!(ledger.built(slot(index)));
+            }
+            dying.extend(ledger.trim());
+            dying.drain(..).for_each(|index| ledger.gone(index));
+            while let Some(index) = ledger.refill() {
+                prop_assert!(ledger.built(slot(index)));
+            }
+            prop_assert!(ledger.at_rest());
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Links, addresses and routes over rtnetlink. A request is carried out while it is sent, on the sending thread, and
+//! may take tens of milliseconds: the slow ones belong on threads of our own.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use futures::TryStreamExt;
+use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkMessage};
+use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteType};
+use rtnetlink::{Handle, LinkDelRequest, LinkUnspec, LinkVeth, RouteMessageBuilder};
+use tokio::task::JoinHandle;
+
+use crate::Error;
+use crate::plan::INSIDE;
+
+/// The loopback's number, the same in every namespace.
+const LOOPBACK: u32 = 1;
+
+/// A connection to the kernel for the namespace in which it was opened. Its socket keeps that namespace alive.
+pub(crate) struct Links {
+    handle: Handle,
+    driver: JoinHandle<()>,
+}
+
+/// An IPv4 route of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) destination: Ipv4Addr,
+    pub(crate) prefix: u8,
+}
+
+fn failed(action: &'static str, subject: impl ToString) -> impl FnOnce(rtnetlink::Error) -> Error {
+    let subject = subject.to_string();
+    move |source| Error::Netlink { action, subject, source: Box::new(source) }
+}
+
+fn errno(error: &rtnetlink::Error) -> Option<i32> {
+    match error {
+        rtnetlink::Error::NetlinkError(message) => Some(-message.raw_code()),
+        _ => None,
+    }
+}
+
+fn unless(wanted: &[i32], result: Result<(), rtnetlink::Error>) -> Result<(), rtnetlink::Error> {
+    match result {
+        Err(e) if errno(&e).is_some_and(|code| wanted.contains(&code)) => Ok(()),
+        other => other,
+    }
+}
+
+impl Links {
+    /// Opens a connection in the calling thread's namespace; its driver runs on the current runtime.
+    pub(crate) fn open() -> Result<Links, Error> {
+        let (connection, handle, _) = rtnetlink::new_connection().map_err(Error::io("open a netlink socket"))?;
+        Ok(Links { handle, driver: tokio::spawn(connection) })
+    }
+
+    /// Closes the socket before returning.
+    pub(crate) async fn close(mut self) {
+        self.driver.abort();
+        // Either way it has ended.
+        let _ = (&mut self.driver).await;
+    }
+
+    /// The number of an interface; `None` if there is none of that name.
+    pub(crate) async fn find(&self, name: &str) -> Result<Option<u32>, Error> {
+        let mut found = self.handle.link().get().match_name(name).execute();
+        match found.try_next().await {
+            Ok(message) => Ok(message.map(|m| m.header.index)),
+            Err(e) if errno(&e) == Some(libc::ENODEV) => Ok(None),
+            Err(e) => Err(failed("look up", name)(e)),
+        }
+    }
+
+    /// The names of all interfaces.
+    pub(crate) async fn names(&self) -> Result<Vec<String>, Error> {
+        let mut names = Vec::new();
+        let mut all = self.handle.link().get().execute();
+        while let Some(message) = all.try_next().await.map_err(failed("list", "links"))? {
+            names.extend(name_of(&message));
+        }
+        Ok(names)
+    }
+
+    /// Makes a veth pair: `name` here, the other end inside `netns`.
+    pub(crate) async fn add_veth(&self, name: &str, mtu: u32, netns: &OwnedFd) -> Result<(), Error> {
+        let inside = LinkUnspec::new_with_name(INSIDE).mtu(mtu).setns_by_fd(netns.as_raw_fd()).build();
+        let pair = LinkVeth::new(name, INSIDE).mtu(mtu).set_info_data(InfoData::Veth(InfoVeth::Peer(inside))).build();
+        self.handle.link().add(pair).execute().await.map_err(failed("make link", name))
+    }
+
+    /// Gives an interface an address and turns it on.
+    pub(crate) async fn set_up(&self, name: &str, address: Ipv4Addr, prefix: u8) -> Result<(), Error> {
+        let gone = || rtnetlink::Error::RequestFailed;
+        let index = self.find(name).await?.ok_or_else(gone).map_err(failed("look up", name))?;
+        let added = self.handle.address().add(index, IpAddr::V4(address), prefix).execute().await;
+        added.map_err(failed("add address", address))?;
+        self.turn_on(index).await.map_err(failed("turn on", name))
+    }
+
+    /// Turns the loopback on.
+    pub(crate) async fn loopback_up(&self) -> Result<(), Error> {
+        self.turn_on(LOOPBACK).await.map_err(failed("turn on", "lo"))
+    }
+
+    async fn turn_on(&self, index: u32) -> Result<(), rtnetlink::Error> {
+        self.handle.link().set(LinkUnspec::new_with_index(index).up().build()).execute().await
+    }
+
+    /// Sends everything that is not local to a gateway.
+    pub(crate) async fn default_route(&self, gateway: Ipv4Addr) -> Result<(), Error> {
+        let route = RouteMessageBuilder::<Ipv4Addr>::new().gateway(gateway).build();
+        self.handle.route().add(route).execute().await.map_err(failed("add default route by", gateway))
+    }
+
+    /// Adds an address to the loopback, if it is not there yet.
+    pub(crate) async fn add_local(&self, address: Ipv4Addr) -> Result<(), Error> {
+        let added = self.handle.address().add(LOOPBACK, IpAddr::V4(address), 32).execute().await;
+        unless(&[libc::EEXIST], added).map_err(failed("add address", address))
+    }
+
+    /// Removes an address from the loopback, if it is there.
+    pub(crate) async fn remove_local(&self, address: Ipv4Addr) -> Result<(), Error> {
+        let mut message = self.handle.address().add(LOOPBACK, IpAddr::V4(address), 32);
+        let removed = self.handle.address().del(message.message_mut().clone()).execute().await;
+        unless(&[libc::EADDRNOTAVAIL], removed).map_err(failed("remove address", address))
+    }
+
+    /// Answers "unreachable" for a whole block except where a longer route exists, so that packets to a sandbox that
+    /// is gone never leave the machine by the default route.
+    pub(crate) async fn fence(&self, block: Ipv4Addr, prefix: u8) -> Result<(), Error> {
+        let added = self.handle.route().add(fence(block, prefix)).replace().execute().await;
+        added.map_err(failed("add unreachable route", block))
+    }
+
+    /// Takes the fence away, if it is there.
+    pub(crate) async fn remove_fence(&self, block: Ipv4Addr, prefix: u8) -> Result<(), Error> {
+        let removed = self.handle.route().del(fence(block, prefix)).execute().await;
+        unless(&[libc::ESRCH], removed).map_err(failed("remove unreachable route", block))
+    }
+
+    /// Deletes links by name in one go. Names that are gone are fine.
+    pub(crate) async fn delete(&self, names: &[String], group: u32) -> Result<(), Error> {
+        // Deleting one link makes the kernel wait about 20 ms, and as long for many of one group.
+        let mut any = false;
+        for name in names {
+            let Some(index) = self.find(name).await? else { continue };
+            let message = LinkUnspec::new_with_index(index).link_group(group).build();
+            let set = self.handle.link().set(message).execute().await;
+            unless(&[libc::ENODEV], set).map_err(failed("condemn", name))?;
+            any = true;
+        }
+        if !any {
+            return Ok(());
+        }
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::Group(group));
+        let deleted = LinkDelRequest::new_with_message(self.handle.clone(), message).execute().await;
+        unless(&[libc::ENODEV], deleted).map_err(failed("delete links of group", group))
+    }
+
+    /// The largest packet that the interface of the default route takes.
+    pub(crate) async fn default_mtu(&self) -> Result<Option<u32>, Error> {
+        let mut best: Option<(u32, u32)> = None;
+        for message in self.route_messages().await? {
+            let main = message.header.table == RouteHeader::RT_TABLE_MAIN;
+            if !main || message.header.destination_prefix_length != 0 || message.header.kind != RouteType::Unicast {
+                continue;
+            }
+            let (mut metric, mut oif) = (0, None);
+            for attribute in message.attributes {
+                match attribute {
+                    RouteAttribute::Priority(value) => metric = value,
+                    RouteAttribute::Oif(index) => oif = Some(index),
+                    _ => {}
+                }
+            }
+            if let Some(index) = oif.filter(|_| best.is_none_or(|(known, _)| metric < known)) {
+                best = Some((metric, index));
+            }
+        }
+        let Some((_, index)) = best else { return Ok(None) };
+        let mut found = self.handle.link().get().match_index(index).execute();
+        let message = found.try_next().await.map_err(failed("look up the link of the default route", index))?;
+        let mtu = |a| if let LinkAttribute::Mtu(mtu) = a { Some(mtu) } else { None };
+        Ok(message.and_then(|m| m.attributes.into_iter().find_map(mtu)))
+    }
+
+    /// Every IPv4 route but the default ones, in every table.
+    pub(crate) async fn routes(&self) -> Result<Vec<Route>, Error> {
+        let route = |message: RouteMessage| {
+            let prefix = message.header.destination_prefix_length;
+            message.attributes.into_iter().find_map(|a| match a {
+                RouteAttribute::Destination(RouteAddress::Inet(destination)) => Some(Route { destination, prefix }),
+                _ => None,
+            })
+        };
+        Ok(self.route_messages().await?.into_iter().filter_map(route).filter(|r| r.prefix > 0).collect())
+    }
+
+    async fn route_messages(&self) -> Result<Vec<RouteMessage>, Error> {
+        let query = RouteMessageBuilder::<Ipv4Addr>::new().build();
+        self.handle.route().get(query).execute().try_collect().await.map_err(failed("list", "routes"))
+    }
+}
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+fn fence(block: Ipv4Addr, prefix: u8) -> RouteMessage {
+    RouteMessageBuilder::<Ipv4Addr>::new().destination_prefix(block, prefix).kind(RouteType::Unreachable).build()
+}
+
+fn name_of(message: &LinkMessage) -> Option<String> {
+    message.attributes.iter().find_map(|a| if let LinkAttribute::IfName(name) = a { Some(name.clone()) } else { None })
+}

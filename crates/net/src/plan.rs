@@ -1,0 +1,147 @@
+//! The names and addresses of everything a server makes, derived from its instance name and address block.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use crate::NetworkConfig;
+use crate::config::MOST_SLOTS;
+
+/// The interface inside a sandbox.
+pub(crate) const INSIDE: &str = "eth0";
+
+/// The prefix length of a slot's two addresses.
+pub(crate) const SLOT_PREFIX: u8 = 30;
+
+/// The prefix length of a server's block.
+pub(crate) const BLOCK_PREFIX: u8 = 16;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) instance: String,
+    pub(crate) block: Ipv4Addr,
+    pub(crate) slots: u32,
+    pins: PathBuf,
+}
+
+impl Plan {
+    pub(crate) fn new(config: &NetworkConfig) -> Plan {
+        Plan {
+            instance: config.instance.clone(),
+            block: config.block,
+            slots: config.slots,
+            pins: config.run_dir.join("net"),
+        }
+    }
+
+    fn at(&self, offset: u32) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self.block.to_bits() + offset)
+    }
+
+    /// The address of the DNS forwarder.
+    pub(crate) fn dns(&self) -> Ipv4Addr {
+        self.at(1)
+    }
+
+    /// The host's end of a slot.
+    pub(crate) fn gateway(&self, index: u32) -> Ipv4Addr {
+        self.at(4 * index + 1)
+    }
+
+    /// The sandbox's end of a slot.
+    pub(crate) fn address(&self, index: u32) -> Ipv4Addr {
+        self.at(4 * index + 2)
+    }
+
+    /// The slot whose sandbox has this address.
+    pub(crate) fn index_of(&self, address: Ipv4Addr) -> Option<u32> {
+        let offset = address.to_bits().checked_sub(self.block.to_bits())?;
+        let index = offset / 4;
+        (offset % 4 == 2 && (1..=MOST_SLOTS).contains(&index)).then_some(index)
+    }
+
+    /// What the names of the host's ends start with. No other instance's prefix starts with it, for `-` ends it.
+    pub(crate) fn link_prefix(&self) -> String {
+        format!("cb{}-", self.instance)
+    }
+
+    /// The interface that is the host's end of a slot.
+    pub(crate) fn link(&self, index: u32) -> String {
+        format!("cb{}-{index}", self.instance)
+    }
+
+    /// The slot whose host's end has this name.
+    pub(crate) fn index_of_link(&self, name: &str) -> Option<u32> {
+        parse_index(name.strip_prefix(&self.link_prefix())?)
+    }
+
+    /// The packet filter's table.
+    pub(crate) fn table(&self) -> String {
+        format!("cabana_{}", self.instance)
+    }
+
+    /// The interface group of links about to be deleted: one request then deletes all of them.
+    pub(crate) fn doomed_group(&self) -> u32 {
+        0x0cab_0000 | u32::from(self.block.octets()[1])
+    }
+
+    /// Where namespaces are pinned.
+    pub(crate) fn pins(&self) -> &Path {
+        &self.pins
+    }
+
+    /// The file over which a slot's namespace is mounted.
+    pub(crate) fn pin(&self, index: u32) -> PathBuf {
+        self.pins.join(index.to_string())
+    }
+
+    /// The file that says that a slot has no internet, for the server after this one.
+    pub(crate) fn offline_mark(&self, index: u32) -> PathBuf {
+        self.pins.join(format!("{index}.offline"))
+    }
+
+    /// The slot to which a file beside the pins belongs.
+    pub(crate) fn index_of_file(&self, name: &str) -> Option<u32> {
+        parse_index(name.strip_suffix(".offline").unwrap_or(name))
+    }
+}
+
+fn parse_index(text: &str) -> Option<u32> {
+    let index: u32 = text.parse().ok()?;
+    ((1..=MOST_SLOTS).contains(&index) && index.to_string() == text).then_some(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(instance: &str) -> Plan {
+        Plan { instance: instance.into(), block: Ipv4Addr::new(100, 97, 0, 0), slots: 4, pins: "/run/x/net".into() }
+    }
+
+    #[test]
+    fn addresses_and_names_lead_back_to_their_slot() {
+        let plan = plan("abcd");
+        for index in 1..=MOST_SLOTS {
+            assert_eq!(plan.index_of(plan.address(index)), Some(index));
+            assert_eq!(plan.index_of(plan.gateway(index)), None);
+            assert_eq!(plan.index_of_link(&plan.link(index)), Some(index));
+            assert!(plan.link(index).len() <= 15);
+        }
+        assert_eq!(plan.address(1), Ipv4Addr::new(100, 97, 0, 6));
+        assert_eq!(plan.gateway(2047), Ipv4Addr::new(100, 97, 31, 253));
+        assert_eq!(plan.index_of(plan.dns()), None);
+        assert_eq!(plan.index_of(Ipv4Addr::new(100, 96, 0, 6)), None);
+        assert_eq!(plan.index_of(Ipv4Addr::new(100, 97, 32, 6)), None);
+    }
+
+    #[test]
+    fn foreign_names_are_not_ours() {
+        let plan = plan("a");
+        for name in ["cbab-1", "cba-", "cba-0", "cba-01", "cba-+1", "cba-2048", "cb-1", "eth0", "cba-1x"] {
+            assert_eq!(plan.index_of_link(name), None, "{name}");
+        }
+        assert_eq!(plan.index_of_file("7.offline"), Some(7));
+        assert_eq!(plan.index_of_file("7"), Some(7));
+        assert_eq!(plan.index_of_file("7.tmp"), None);
+    }
+}

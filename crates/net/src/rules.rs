@@ -1,0 +1,168 @@
+//! The packet filter: one nftables table per server, loaded in one transaction, so that there is never a moment
+//! without rules. What varies by sandbox is in sets; only the set of those without internet changes while we run.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+use tracing::warn;
+
+use crate::Error;
+use crate::plan::{BLOCK_PREFIX, Plan};
+
+/// The set of sandboxes without internet.
+pub(crate) const OFFLINE: &str = "offline";
+
+/// The set in which the kernel counts each sandbox's connections.
+pub(crate) const FLOWS: &str = "flows";
+
+/// Connections to the outside that one sandbox may have at once: the kernel's table is shared by all.
+const MOST_FLOWS: u32 = 4096;
+
+/// Nothing a sandbox has any business with: "this" network, private, shared and link-local ranges, where clouds keep
+/// their metadata services, loopback, multicast and reserved.
+const CLOSED: &str = "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, \
+                      192.168.0.0/16, 224.0.0.0/4, 240.0.0.0/4";
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The whole table. `beyond` are slots in use that are above the number of slots we would make ourselves.
+fn table(plan: &Plan, offline: &[u32], beyond: &[u32], count_flows: bool) -> String {
+    let (name, ours, dns) = (plan.table(), format!("\"{}*\"", plan.link_prefix()), plan.dns());
+    let block = format!("{}/{BLOCK_PREFIX}", plan.block);
+    let own: Vec<String> = (1..=plan.slots)
+        .chain(beyond.iter().copied().filter(|&index| index > plan.slots))
+        .map(|index| format!("\"{}\" . {}", plan.link(index), plan.address(index)))
+        .collect();
+    let own = own.join(", ");
+    let offline: Vec<String> = offline.iter().map(|&index| plan.address(index).to_string()).collect();
+    let offline =
+        if offline.is_empty() { String::new() } else { format!("    elements = {{ {} }}\n", offline.join(", ")) };
+    // Refusing tells the program inside at once what dropping would tell it after two minutes.
+    let refuse = "reject with icmpx admin-prohibited";
+    let mut text = format!("table inet {name}\ndelete table inet {name}\ntable inet {name} {{\n");
+    let count = if count_flows {
+        let most = plan.slots.max(1) + 64;
+        let _ = writeln!(text, "  set {FLOWS} {{\n    type ipv4_addr\n    size {most}\n    flags dynamic\n  }}");
+        format!("    ct state new add @{FLOWS} {{ ip saddr ct count over {MOST_FLOWS} }} {refuse}\n")
+    } else {
+        String::new()
+    };
+    let _ = write!(
+        text,
+        r#"  set own {{
+    type ifname . ipv4_addr
+    elements = {{ {own} }}
+  }}
+  set {OFFLINE} {{
+    type ipv4_addr
+{offline}  }}
+  set closed {{
+    type ipv4_addr
+    flags interval
+    elements = {{ {CLOSED} }}
+  }}
+  chain arriving {{
+    type filter hook prerouting priority raw; policy accept;
+    iifname {ours} goto from_sandbox
+    iifname != "lo" ip saddr {block} drop
+    iifname != "lo" ip daddr {block} drop
+  }}
+  chain from_sandbox {{
+    meta nfproto != ipv4 drop
+    iifname . ip saddr != @own drop
+  }}
+  chain passing {{
+    type filter hook forward priority filter; policy accept;
+    iifname {ours} goto leaving
+    oifname {ours} goto entering
+  }}
+  chain leaving {{
+    ct state invalid drop
+    oifname {ours} {refuse}
+    ip saddr @{OFFLINE} {refuse}
+    ip daddr @closed {refuse}
+{count}  }}
+  chain entering {{
+    ip daddr @{OFFLINE} drop
+    ct state established,related accept
+    drop
+  }}
+  chain to_host {{
+    type filter hook input priority filter; policy accept;
+    iifname {ours} goto asking_host
+  }}
+  chain asking_host {{
+    ct state established ct direction reply accept
+    ct state related meta l4proto icmp accept
+    ip daddr {dns} udp dport 53 accept
+    ip daddr {dns} tcp dport 53 accept
+    {refuse}
+  }}
+  chain nat {{
+    type nat hook postrouting priority srcnat; policy accept;
+    ip saddr {block} oifname != {ours} oifname != "lo" masquerade
+  }}
+}}
+"#
+    );
+    text
+}
+
+/// Loads the table in place of what is there under its name.
+pub(crate) async fn load(plan: &Plan, offline: &[u32], used: &[u32]) -> Result<(), Error> {
+    match nft(&table(plan, offline, used, true)).await {
+        Ok(()) => Ok(()),
+        // Counting connections is a module that small kernels leave out; everything else is required.
+        Err(first) => match nft(&table(plan, offline, used, false)).await {
+            Ok(()) => {
+                warn!(reason = %first, "this kernel cannot limit the connections of a sandbox");
+                Ok(())
+            }
+            Err(_) => Err(first),
+        },
+    }
+}
+
+/// Removes the table, if it is there.
+pub(crate) async fn unload(plan: &Plan) -> Result<(), Error> {
+    nft(&format!("table inet {0}\ndelete table inet {0}\n", plan.table())).await
+}
+
+/// Where the `nft` program is; services often run without the directories of system programs in `PATH`.
+pub(crate) fn nft_program() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    let mut candidates = std::env::split_paths(&path).chain(system).map(|dir| dir.join("nft"));
+    candidates.find(|file| Path::is_file(file))
+}
+
+async fn nft(script: &str) -> Result<(), Error> {
+    let program = nft_program()
+        .ok_or_else(|| Error::Nft("the program is not installed; try: apt-get install nftables".to_owned()))?;
+    let mut child = Command::new(program)
+        .args(["-f", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(Error::io("start nft"))?;
+    let mut stdin = child.stdin.take().expect("stdin is piped");
+    let run = async {
+        // If it stops reading, its exit says why.
+        let _ = stdin.write_all(script.as_bytes()).await;
+        drop(stdin);
+        child.wait_with_output().await.map_err(Error::io("wait for nft"))
+    };
+    let output =
+        tokio::time::timeout(PATIENCE, run).await.map_err(|_| Error::Nft("no answer in 20 s".to_owned()))??;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(Error::Nft(said.lines().take(6).collect::<Vec<_>>().join("\n")))
+}

@@ -1,0 +1,20 @@
+//! What a sandbox is given: a network namespace that is ready to use.
+
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// A prepared network namespace with its addresses.
+#[derive(Debug, Clone)]
+pub struct Slot {
+    /// Its number, from 1; what [`crate::Network::release`] takes.
+    pub index: u32,
+    /// The namespace, to be entered with `setns`.
+    pub netns: Arc<OwnedFd>,
+    /// The sandbox's address.
+    pub address: Ipv4Addr,
+    /// The host's end, the sandbox's default route.
+    pub gateway: Ipv4Addr,
+    /// The name server to write into the sandbox's `resolv.conf`.
+    pub dns: Ipv4Addr,
+}

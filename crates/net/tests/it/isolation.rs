@@ -1,0 +1,203 @@
+//! Who can reach whom.
+
+use std::net::{Ipv4Addr, TcpStream, UdpSocket};
+use std::time::Duration;
+
+use crate::machine::{
+    FORBIDDEN, HOST, OUTSIDE, PUBLIC, alive, greeting, inside, listen, on_machine, reach, sh, start_echo,
+};
+
+#[test]
+fn sandboxes_reach_the_internet_under_the_hosts_address() {
+    on_machine(async |machine| {
+        let network = machine.open().await;
+        let slot = network.acquire(true).await.unwrap();
+        let port = listen(&machine.outside, PUBLIC).await;
+        assert_eq!(reach(&slot, PUBLIC, port).await, Some(HOST.to_string()));
+        // The first hop is no private address here.
+        let port = listen(&machine.outside, OUTSIDE).await;
+        assert_eq!(reach(&slot, OUTSIDE, port).await, Some(HOST.to_string()));
+        network.close().await.unwrap();
+    });
+}
+
+#[test]
+fn sandboxes_do_not_reach_each_other() {
+    on_machine(async |machine| {
+        let network = machine.open().await;
+        let (a, b) = (network.acquire(true).await.unwrap(), network.acquire(true).await.unwrap());
+        let port = listen(&b.netns, Ipv4Addr::UNSPECIFIED).await;
+        assert_eq!(reach(&b, b.address, port).await, Some(b.address.to_string()), "it does listen");
+        assert_eq!(reach(&a, b.address, port).await, None);
+        assert_eq!(reach(&a, b.gateway, port).await, None);
+        network.close().await.unwrap();
+    });
+}
+
+#[test]
+fn the_host_is_out_of_reach() {
+    on_machine(async |machine| {
+        let network = machine.open().await;
+        let (slot, other) = (network.acquire(true).await.unwrap(), network.acquire(true).await.unwrap());
+        let port = start_echo(Ipv4Addr::UNSPECIFIED);
+        assert!(greeting((HOST, port).into()).is_some(), "it does listen");
+        for address in [slot.gateway, other.gateway, slot.dns, HOST, Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED] {
+            assert_eq!(reach(&slot, address, port).await, None, "{address}");
+        }
+        let udp = UdpSocket::bind((HOST, 0)).unwrap();
+        udp.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        let to = udp.local_addr().unwrap();
+        inside(&slot.netns, move || {
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            let _ = socket.send_to(b"x", to);
+        })
+        .await;
+        assert!(udp.recv(&mut [0; 8]).is_err());
+        network.close().await.unwrap();
+    });
+}
+
+#[test]
+fn private_ranges_are_out_of_reach() {
+    on_machine(async |machine| {
+        let network = machine.open().await;
+        let slot = network.acquire(true).await.unwrap();
+        for address in FORBIDDEN {
+            let port = listen(&machine.outside, address).await;
+            let host = tokio::task::spawn_blocking(move || greeting((address, port).into())).await.unwrap();
+            assert!(host.is_some(), "the host itself reaches {address}");
+            assert_eq!(reach(&slot, address, port).await, None, "{address}");
+        }
+        // No IPv6 leaves, not even in disguise.
+        let mapped: std::net::SocketAddr = "[::ffff:169.254.169.254]:80".parse().unwrap();
+        assert_eq!(inside(&slot.netns, move || greeting(mapped)).await, None);
+        network.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_refusal_is_quick() {
+    on_machine(async |machine| {
+        let network = machine.open().await;
+        let slot = network.acquire(true).await.unwrap();
+        for address in [FORBIDDEN[3], HOST] {
+            let refused = inside(&slot.netns, move || {
+                TcpStream::connect_timeout(&(address, 80).into(), Duration::from_secs(5)).unwrap_err().kind()
+            });
+            assert_eq!(refused.await, std::io::ErrorKind::HostUnreachable);
+        }
+        network.close().await.unwrap();
+    });
+}
+
+#[test]
+fn nobody_outside_reaches_in() {
+    on_machine(async |machine| {
+        let network = machine.open().await;
+        let slot = network.acquire(true).await.unwrap();
+        let port = listen(&slot.netns, Ipv4Addr::UNSPECIFIED).await;
+        let to = (slot.address, port).into();
+        let from_outside = inside(&machine.outside, move || {
+            sh(&format!("ip route add 100.96.0.0/16 via {HOST}"));
+            greeting(to)
+        });
+        assert_eq!(from_outside.await, None);
+        network.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_forged_source_gets_nowhere() {
+    on_machine(async |machine| {
+        let network = machine.open().await;
+        let (slot, other) = (network.acquire(true).await.unwrap(), network.acquire(true).await.unwrap());
+        let socket = inside(&machine.outside, || UdpSocket::bind((PUBLIC, 0)).unwrap()).await;
+        socket.set_read_timeout(Some(Duration::from_millis(400))).unwrap();
+        let port = socket.local_addr().unwrap().port();
+        let send = |source: Ipv4Addr| {
+            inside(&slot.netns, move || {
+                sh(&format!("ip addr replace {source}/32 dev eth0"));
+                let socket = UdpSocket::bind((source, 0)).unwrap();
+                // Dropped or refused, the kernel may say so here.
+                let _ = socket.send_to(b"x", (PUBLIC, port));
+            })
+        };
+        for source in [other.address, HOST, Ipv4Addr::new(100, 96, 200, 2), Ipv4Addr::new(198, 51, 100, 1)] {
+            send(source).await;
+            assert!(socket.recv(&mut [0; 8]).is_err(), "{source}");
+        }
+        let own = slot.address;
+        inside(&slot.netns, move || UdpSocket::bind((own, 0)).unwrap().send_to(b"x", (PUBLIC, port)).unwrap()).await;
+        assert!(socket.recv(&mut [0; 8]).is_ok(), "its own address works");
+        network.close().await.unwrap();
+    });
+}
+
+#[test]
+fn offline_means_offline() {
+    on_machine(async |machine| {
+        let network = machine.open().await;
+        let slot = network.acquire(false).await.unwrap();
+        let neighbour = network.acquire(true).await.unwrap();
+        let port = listen(&machine.outside, PUBLIC).await;
+        assert_eq!(reach(&slot, PUBLIC, port).await, None);
+        assert!(reach(&neighbour, PUBLIC, port).await.is_some());
+
+        // Given internet, it has it; taken again, a live connection is cut.
+        assert!(network.set_internet(slot.index, true).await.unwrap());
+        let mut stream = inside(&slot.netns, move || TcpStream::connect((PUBLIC, port)).unwrap()).await;
+        let mut said = [0; 64];
+        std::io::Read::read(&mut stream, &mut said).unwrap();
+        assert!(alive(&mut stream));
+        assert!(network.set_internet(slot.index, false).await.unwrap());
+        assert!(!alive(&mut stream));
+        assert!(!network.set_internet(999, false).await.unwrap());
+
+        // The next to have the address starts afresh.
+        network.release(slot.index).await.unwrap();
+        network.settled().await;
+        assert!(!sh("nft list set inet cabana_t1 offline").contains("elements"));
+        network.close().await.unwrap();
+    });
+}
+
+#[test]
+fn flushed_rules_come_back() {
+    on_machine(async |machine| {
+        let network = machine.open().await;
+        let slot = network.acquire(false).await.unwrap();
+        sh("nft flush ruleset");
+        let restored = async {
+            while !sh("nft list ruleset").contains(&slot.address.to_string()) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), restored).await.unwrap();
+        let port = start_echo(Ipv4Addr::UNSPECIFIED);
+        assert_eq!(reach(&slot, HOST, port).await, None);
+        network.close().await.unwrap();
+    });
+}
+
+#[test]
+fn two_servers_live_side_by_side() {
+    on_machine(async |machine| {
+        let first = machine.open().await;
+        let mut config = machine.config();
+        config.instance = "t".into();
+        config.run_dir = machine.dir.path().join("second");
+        config.block = Ipv4Addr::new(100, 97, 0, 0);
+        let second = cabana_net::Network::open(config, &[]).await.unwrap();
+        let (a, b) = (first.acquire(true).await.unwrap(), second.acquire(true).await.unwrap());
+        let port = listen(&machine.outside, PUBLIC).await;
+        assert!(reach(&a, PUBLIC, port).await.is_some());
+        assert!(reach(&b, PUBLIC, port).await.is_some());
+        let port = listen(&b.netns, Ipv4Addr::UNSPECIFIED).await;
+        assert_eq!(reach(&a, b.address, port).await, None);
+        first.release(a.index).await.unwrap();
+        first.close().await.unwrap();
+        let port = listen(&machine.outside, PUBLIC).await;
+        assert!(reach(&b, PUBLIC, port).await.is_some(), "the other's end does not matter");
+        second.close().await.unwrap();
+    });
+}

@@ -1,0 +1,214 @@
+//! Restarts, crashes, limits, and that nothing is left.
+
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cabana_net::{Counts, Error, Network};
+
+use crate::machine::{PUBLIC, alive, inside, listen, on_machine, reach, sh};
+
+#[test]
+fn closing_leaves_nothing() {
+    on_machine(async |machine| {
+        let before = machine.picture();
+        let network = machine.open().await;
+        let slot = network.acquire(false).await.unwrap();
+        assert_ne!(machine.picture(), before);
+        network.release(slot.index).await.unwrap();
+        network.release(slot.index).await.unwrap();
+        network.close().await.unwrap();
+        network.close().await.unwrap();
+        assert_eq!(machine.picture(), before);
+        assert!(matches!(network.acquire(true).await, Err(Error::Closed)));
+        // And it can be opened again.
+        let network = machine.open().await;
+        network.settled().await;
+        network.close().await.unwrap();
+        assert_eq!(machine.picture(), before);
+    });
+}
+
+#[test]
+fn comes_to_rest_after_many_cycles() {
+    on_machine(async |machine| {
+        let mut config = machine.config();
+        config.slots = 64;
+        config.spare = 4;
+        let network = Arc::new(Network::open(config, &[]).await.unwrap());
+        network.settled().await;
+        let rest = Counts { ready: 4, ..Counts::default() };
+        assert_eq!(network.counts(), rest);
+        let names = |picture: String| {
+            let ours = |line: &&str| line.contains("cbt1-") && !line.contains(" . ") && !line.contains("name \"");
+            picture.lines().filter(ours).count()
+        };
+        let before = names(machine.picture());
+        let start = std::time::Instant::now();
+        let cycles = (0..8).map(|task| {
+            let network = Arc::clone(&network);
+            tokio::spawn(async move {
+                for n in 0..40 {
+                    let slot = network.acquire((n + task) % 4 != 0).await.unwrap();
+                    network.release(slot.index).await.unwrap();
+                }
+            })
+        });
+        for task in cycles.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+        let churned = start.elapsed();
+        network.settled().await;
+        println!("320 cycles in {churned:?}, at rest after {:?}", start.elapsed());
+        assert_eq!(network.counts(), rest);
+        assert_eq!(names(machine.picture()), before);
+        let rules = sh("nft list set inet cabana_t1 offline; nft list set inet cabana_t1 flows");
+        assert!(!rules.contains("elements"), "{rules}");
+        assert_eq!(std::fs::read_dir(machine.dir.path().join("run/net")).unwrap().count(), 4);
+        network.close().await.unwrap();
+    });
+}
+
+#[test]
+fn the_limit_holds() {
+    on_machine(async |machine| {
+        for spare in [0, 3] {
+            let mut config = machine.config();
+            config.slots = 3;
+            config.spare = spare;
+            let network = Network::open(config, &[]).await.unwrap();
+            let mut slots = Vec::new();
+            for _ in 0..3 {
+                slots.push(network.acquire(true).await.unwrap());
+            }
+            assert!(matches!(network.acquire(true).await, Err(Error::Full { limit: 3 })));
+            network.release(slots[1].index).await.unwrap();
+            // The one that is being deleted is waited for.
+            slots[1] = network.acquire(false).await.unwrap();
+            assert!(matches!(network.acquire(true).await, Err(Error::Full { limit: 3 })));
+            for slot in slots {
+                network.release(slot.index).await.unwrap();
+            }
+            network.settled().await;
+            assert_eq!(network.counts(), Counts { ready: spare, ..Counts::default() });
+            network.close().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_caller_that_goes_away_loses_no_slot() {
+    on_machine(async |machine| {
+        let mut config = machine.config();
+        config.slots = 6;
+        config.spare = 1;
+        let network = Network::open(config, &[]).await.unwrap();
+        for n in 0..60_u32 {
+            let acquire = network.acquire(n % 2 == 0);
+            if let Ok(slot) = tokio::time::timeout(Duration::from_micros(u64::from(n % 12) * 150), acquire).await {
+                network.release(slot.unwrap().index).await.unwrap();
+            }
+        }
+        network.settled().await;
+        assert_eq!(network.counts(), Counts { ready: 1, ..Counts::default() });
+        network.close().await.unwrap();
+    });
+}
+
+#[test]
+fn running_sandboxes_survive_a_restart() {
+    on_machine(async |machine| {
+        let network = machine.open().await;
+        let slot = network.acquire(true).await.unwrap();
+        let offline = network.acquire(false).await.unwrap();
+        let port = listen(&machine.outside, PUBLIC).await;
+        let mut stream = inside(&slot.netns, move || TcpStream::connect((PUBLIC, port)).unwrap()).await;
+        std::io::Read::read(&mut stream, &mut [0; 64]).unwrap();
+        assert!(alive(&mut stream));
+        network.settled().await;
+
+        // The server dies; the next one takes over.
+        drop(network);
+        assert!(alive(&mut stream));
+        let network = Network::open(machine.config(), &[slot.index, offline.index, 39]).await.unwrap();
+        assert!(alive(&mut stream));
+        let adopted = network.adopted(slot.index).unwrap();
+        let inode = |slot: &cabana_net::Slot| rustix::fs::fstat(slot.netns.as_fd()).unwrap().st_ino;
+        assert_eq!((inode(&adopted), adopted.address), (inode(&slot), slot.address));
+        assert_eq!(reach(&network.adopted(offline.index).unwrap(), PUBLIC, port).await, None);
+        assert!(network.adopted(39).is_none(), "it was never there");
+        network.settled().await;
+        assert_eq!(network.counts(), Counts { ready: 2, used: 2, ..Counts::default() });
+
+        // Stopping in order keeps them, too.
+        network.close().await.unwrap();
+        assert!(alive(&mut stream));
+        let network = Network::open(machine.config(), &[slot.index]).await.unwrap();
+        assert!(alive(&mut stream));
+        assert!(network.adopted(offline.index).is_none());
+        network.release(slot.index).await.unwrap();
+        network.settled().await;
+        assert!(!alive(&mut stream));
+        network.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_crash_leaves_nothing_behind() {
+    on_machine(async |machine| {
+        let before = machine.picture();
+        let network = machine.open().await;
+        let slot = network.acquire(false).await.unwrap();
+        network.settled().await;
+        drop(network);
+        assert!(sh("ip -o link").contains(&format!("cbt1-{}@", slot.index)));
+        let network = machine.open().await;
+        network.settled().await;
+        assert_eq!(network.counts(), Counts { ready: 2, ..Counts::default() });
+        assert!(!sh("ip -o link").contains(&format!("cbt1-{}@", slot.index)));
+        network.close().await.unwrap();
+        assert_eq!(machine.picture(), before);
+    });
+}
+
+#[test]
+fn flows_end_with_their_slot() {
+    on_machine(async |machine| {
+        let network = machine.open().await;
+        let (slot, other) = (network.acquire(true).await.unwrap(), network.acquire(true).await.unwrap());
+        let port = listen(&machine.outside, PUBLIC).await;
+        let flows = || sh("cat /proc/sys/net/netfilter/nf_conntrack_count").trim().parse::<u32>().unwrap();
+        assert!(reach(&slot, PUBLIC, port).await.is_some());
+        let one = flows();
+        assert!(one > 0);
+        assert!(reach(&other, PUBLIC, port).await.is_some());
+        assert!(flows() > one);
+        network.release(slot.index).await.unwrap();
+        network.settled().await;
+        assert_eq!(flows(), one, "the other's are still there");
+        network.release(other.index).await.unwrap();
+        network.settled().await;
+        assert_eq!(flows(), 0);
+        network.close().await.unwrap();
+    });
+}
+
+#[test]
+fn addresses_go_round() {
+    on_machine(async |machine| {
+        let network = machine.open().await;
+        let first = network.acquire(true).await.unwrap();
+        network.release(first.index).await.unwrap();
+        for _ in 0..5 {
+            let next = network.acquire(true).await.unwrap();
+            assert_ne!(next.address, first.address);
+            network.release(next.index).await.unwrap();
+        }
+        // A packet to one that is gone does not leave by the default route.
+        network.settled().await;
+        let gone = sh(&format!("ip route get {} 2>&1 || true", first.address));
+        assert!(gone.contains("No route to host"), "{gone}");
+        network.close().await.unwrap();
+    });
+}

@@ -1,0 +1,163 @@
+//! A machine of the test's own: a network namespace that plays the host, with a second one behind it that plays the
+//! outside. Nothing touches the real host's network, and all of it is gone when the test's threads end.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cabana_net::{Network, NetworkConfig, Slot};
+use nix::sched::{CloneFlags, setns, unshare};
+use tempfile::TempDir;
+
+/// The host's address towards the outside, and the outside's own.
+pub(crate) const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+pub(crate) const OUTSIDE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+/// A public address on the outside.
+pub(crate) const PUBLIC: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
+
+/// Addresses on the outside that a sandbox must not reach.
+pub(crate) const FORBIDDEN: [Ipv4Addr; 6] = [
+    Ipv4Addr::new(10, 1, 2, 3),
+    Ipv4Addr::new(172, 16, 5, 5),
+    Ipv4Addr::new(192, 168, 7, 7),
+    Ipv4Addr::new(169, 254, 169, 254),
+    Ipv4Addr::new(169, 254, 170, 2),
+    Ipv4Addr::new(100, 100, 100, 200),
+];
+
+pub(crate) const BLOCK: Ipv4Addr = Ipv4Addr::new(100, 96, 0, 0);
+
+pub(crate) struct Machine {
+    pub(crate) outside: Arc<OwnedFd>,
+    pub(crate) dir: TempDir,
+}
+
+/// Runs a test on a new machine.
+pub(crate) fn on_machine<F: Future<Output = ()>>(test: impl FnOnce(Arc<Machine>) -> F + Send + 'static) {
+    std::thread::spawn(move || {
+        unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).expect("these tests need root");
+        sh("mount --make-rprivate /");
+        let home = namespace();
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        let outside = namespace();
+        setns(&home, CloneFlags::CLONE_NEWNET).unwrap();
+        // `ip` names a namespace by a process; ours is a thread, so the link is made here and moved from inside.
+        let path = format!("/proc/{}/task/{}/fd", std::process::id(), nix::unistd::gettid());
+        let link = |fd: &OwnedFd| format!("{path}/{}", std::os::fd::AsRawFd::as_raw_fd(fd));
+        sh("ip link set lo up");
+        sh(&format!("ip link add up0 mtu 1400 type veth peer name in0 mtu 1400 netns {}", link(&outside)));
+        sh(&format!("ip addr add {HOST}/24 dev up0; ip link set up0 up; ip route add default via {OUTSIDE}"));
+        setns(&outside, CloneFlags::CLONE_NEWNET).unwrap();
+        sh(&format!("ip link set lo up; ip addr add {OUTSIDE}/24 dev in0; ip link set in0 up"));
+        for address in FORBIDDEN.into_iter().chain([PUBLIC]) {
+            sh(&format!("ip addr add {address}/32 dev lo"));
+        }
+        setns(&home, CloneFlags::CLONE_NEWNET).unwrap();
+        // The runtime's threads are made here, so they live on this machine.
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let machine = Machine { outside: Arc::new(outside), dir: tempfile::tempdir().unwrap() };
+        let machine = Arc::new(machine);
+        runtime.block_on(async { tokio::time::timeout(Duration::from_secs(120), test(machine)).await.unwrap() });
+    })
+    .join()
+    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
+impl Machine {
+    pub(crate) fn config(&self) -> NetworkConfig {
+        NetworkConfig {
+            instance: "t1".into(),
+            run_dir: self.dir.path().join("run"),
+            block: BLOCK,
+            slots: 40,
+            spare: 2,
+            resolvers: vec!["127.0.0.1:9".parse().unwrap()],
+        }
+    }
+
+    pub(crate) async fn open(&self) -> Network {
+        Network::open(self.config(), &[]).await.unwrap()
+    }
+
+    /// What is there of networks: links, addresses, routes, rules, mounts.
+    pub(crate) fn picture(&self) -> String {
+        let mounts = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+        let pins = mounts.lines().filter(|line| line.contains(self.dir.path().to_str().unwrap())).count();
+        let seen = sh("ip -o link | cut -d: -f2; ip -o -4 addr | cut -d' ' -f2-7; ip route; nft list ruleset");
+        format!("{seen}pins {pins}")
+    }
+}
+
+fn namespace() -> OwnedFd {
+    std::fs::File::open("/proc/thread-self/ns/net").unwrap().into()
+}
+
+/// Runs commands on the calling thread's machine.
+pub(crate) fn sh(script: &str) -> String {
+    let output = Command::new("sh").args(["-ec", script]).output().unwrap();
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Does something inside a namespace, on a thread of its own.
+pub(crate) async fn inside<T: Send + 'static>(netns: &Arc<OwnedFd>, f: impl FnOnce() -> T + Send + 'static) -> T {
+    let netns = Arc::clone(netns);
+    let (send, receive) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        setns(&*netns, CloneFlags::CLONE_NEWNET).unwrap();
+        let _ = send.send(f());
+    });
+    receive.await.expect("the thread inside panicked")
+}
+
+/// A listener in a namespace that answers every connection with the peer's address and then echoes. It ends with the
+/// machine.
+pub(crate) async fn listen(netns: &Arc<OwnedFd>, address: Ipv4Addr) -> u16 {
+    inside(netns, move || start_echo(address)).await
+}
+
+/// The same on the calling thread's machine.
+pub(crate) fn start_echo(address: Ipv4Addr) -> u16 {
+    let listener = TcpListener::bind((address, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            std::thread::spawn(move || {
+                let peer = stream.peer_addr().unwrap().ip().to_string();
+                let _ = stream.write_all(format!("{peer}\n").as_bytes());
+                let mut buffer = [0; 64];
+                while let Ok(length @ 1..) = stream.read(&mut buffer) {
+                    if stream.write_all(&buffer[..length]).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    port
+}
+
+/// What a listener says about a connection from here; `None` if there is none.
+pub(crate) fn greeting(to: SocketAddr) -> Option<String> {
+    let stream = TcpStream::connect_timeout(&to, Duration::from_millis(700)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_millis(700))).unwrap();
+    let mut said = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stream), &mut said).ok()?;
+    Some(said.trim().to_owned())
+}
+
+pub(crate) async fn reach(slot: &Slot, address: Ipv4Addr, port: u16) -> Option<String> {
+    inside(&slot.netns, move || greeting((address, port).into())).await
+}
+
+/// Whether an open connection still carries data.
+pub(crate) fn alive(stream: &mut TcpStream) -> bool {
+    stream.set_read_timeout(Some(Duration::from_millis(700))).unwrap();
+    let mut answer = [0; 4];
+    stream.write_all(b"ping").is_ok() && stream.read_exact(&mut answer).is_ok() && &answer == b"ping"
+}
