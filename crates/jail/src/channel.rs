@@ -31,8 +31,11 @@ pub(crate) fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> R
     sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL).map(drop)
 }
 
+/// What arrives: bytes and descriptors.
+pub(crate) type Message = (Vec<u8>, Vec<OwnedFd>);
+
 /// One message; `None` when the other end is closed.
-pub(crate) fn receive(socket: impl AsFd, flags: RecvFlags) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)>, Errno> {
+pub(crate) fn receive(socket: impl AsFd, flags: RecvFlags) -> Result<Option<Message>, Errno> {
     let mut bytes = vec![0; MAX_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

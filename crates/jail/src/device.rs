@@ -34,14 +34,13 @@ pub(crate) fn mount(root: BorrowedFd<'_>, shm_bytes: u64) -> Result<OwnedFd, Err
         symlinkat(target, &dev, name).during("link a device")?;
     }
     let size = shm_bytes.to_string();
-    let below: [(&'static str, &'static str, &[(&str, &str)], MountAttrFlags); 3] = [
-        ("pts", "devpts", &[("newinstance", ""), ("ptmxmode", "0666"), ("mode", "0620"), ("gid", "5")], no_programs),
-        ("shm", "tmpfs", &[("mode", "1777"), ("size", &size)], INERT),
-        ("mqueue", "mqueue", &[], INERT),
-    ];
-    for (name, kind, options, attributes) in below {
+    let below = |name, kind, options: &[(&str, &str)], attributes| {
         let place = directory(&dev, name)?;
-        attach(filesystem(kind, options, attributes)?, place).during(kind)?;
-    }
+        attach(filesystem(kind, options, attributes)?, place).during(kind)
+    };
+    let terminals = [("newinstance", ""), ("ptmxmode", "0666"), ("mode", "0620"), ("gid", "5")];
+    below("pts", "devpts", &terminals, no_programs)?;
+    below("shm", "tmpfs", &[("mode", "1777"), ("size", &size)], INERT)?;
+    below("mqueue", "mqueue", &[], INERT)?;
     Ok(dev)
 }

@@ -6,8 +6,10 @@ pub mod backend;
 pub mod debian;
 pub mod error;
 pub mod fact;
+pub mod native;
 pub mod pool;
 
+mod inside;
 mod program;
 
 pub use backend::{Backend, Capabilities, Death, LaunchSpec, Live, Stats, Vitals};

@@ -31,10 +31,10 @@ use tokio::sync::oneshot;
 use self::instance::Instance;
 use self::record::{Record, Records};
 use self::vitals::Watched;
+use crate::Error;
 use crate::backend::{Backend, Capabilities, LaunchSpec, Live, Stats};
 use crate::error::chain;
 use crate::pool::Pool;
-use crate::Error;
 
 /// Slots of one instance. Each has 65,536 ids, and sixteen instances share the upper half of the id space.
 const SLOTS: u32 = 2046;
@@ -127,7 +127,8 @@ impl Native {
         };
         let socket = self.records.socket(&spec.id);
         let listener = UnixListener::bind(&socket).map_err(at("listen on", &socket))?;
-        let config = sealed(&serde_json::to_vec(&spec.guest).map_err(|e| io("spell the guest's configuration", e.into()))?)?;
+        let config =
+            sealed(&serde_json::to_vec(&spec.guest).map_err(|e| io("spell the guest's configuration", e.into()))?)?;
         let (ready, ready_guest) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(|e| io("make the readiness pipe", e.into()))?;
 
@@ -314,7 +315,8 @@ fn sealed(content: &[u8]) -> Result<OwnedFd, Error> {
 
 /// Waits for the guest's byte.
 async fn await_ready(id: &SandboxId, ready: OwnedFd) -> Result<(), Error> {
-    let mut pipe = tokio::net::unix::pipe::Receiver::from_owned_fd(ready).map_err(|e| io("watch the readiness pipe", e))?;
+    let mut pipe =
+        tokio::net::unix::pipe::Receiver::from_owned_fd(ready).map_err(|e| io("watch the readiness pipe", e))?;
     match tokio::time::timeout(READY_TIMEOUT, pipe.read_u8()).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(_)) => Err(launch(id, "the guest died before it served")),

@@ -1,5 +1,7 @@
 //! A sandbox from the inside, launched for real. Needs root.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
@@ -23,7 +25,7 @@ fn example(name: &str) -> PathBuf {
 /// A network namespace of its own.
 fn network() -> File {
     std::thread::spawn(|| {
-        rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNET).unwrap();
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
         File::open("/proc/thread-self/ns/net").unwrap()
     })
     .join()

@@ -51,7 +51,8 @@ impl Instance {
             .await
             .map_err(|e| Error::Network(Box::new(e)))?;
         let name = remembered.map_or_else(new_name, |r| r.name);
-        let bytes = serde_json::to_vec(&Remembered { name: name.clone(), block }).map_err(|e| failed("write")(e.into()))?;
+        let bytes =
+            serde_json::to_vec(&Remembered { name: name.clone(), block }).map_err(|e| failed("write")(e.into()))?;
         let temporary = data_dir.join("instance.json.new");
         fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, &path)).map_err(failed("write"))?;
         let run_dir = Path::new(RUN).join(&name);

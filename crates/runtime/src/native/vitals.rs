@@ -1,6 +1,6 @@
 //! Watches a sandbox: its first process by descriptor, its memory by the cgroup's own signal.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,12 +26,12 @@ impl Watched {
     /// Starts watching; ends by itself when the sandbox does.
     pub(super) fn start(id: SandboxId, pidfd: OwnedFd, cgroups: Cgroups) -> Result<Self, Error> {
         let pidfd = Arc::new(pidfd);
-        let process = AsyncFd::with_interest(Arc::clone(&pidfd), Interest::READABLE)
+        let process = watchable(Arc::clone(&pidfd), Interest::READABLE)
             .map_err(|source| Error::Io { action: "watch a process", source })?;
         // Version 1 counts events in a readable descriptor, version 2 raises an exceptional condition on the file.
         let interest = if cgroups.version() == 1 { Interest::READABLE } else { Interest::PRIORITY };
         let memory = cgroups.watch_oom(&id).map_err(Error::Jail)?;
-        let memory = AsyncFd::with_interest(memory, interest)
+        let memory = watchable(memory, interest)
             .map_err(|source| Error::Io { action: "watch the memory of a sandbox", source })?;
         let before = cgroups.oom_kills(&id);
         let (tell, vitals) = watch::channel(Vitals { oom_kills: before, death: None });
@@ -68,7 +68,12 @@ async fn follow(
     let mut last_oom: Option<Instant> = None;
     let mut note_oom = |tell: &watch::Sender<Vitals>| {
         let kills = cgroups.oom_kills(&id);
-        if tell.send_if_modified(|v| std::mem::replace(&mut v.oom_kills, kills.max(v.oom_kills)) < kills) {
+        let more = tell.send_if_modified(|v| {
+            let more = kills > v.oom_kills;
+            v.oom_kills = kills.max(v.oom_kills);
+            more
+        });
+        if more {
             last_oom = Some(Instant::now());
         }
         last_oom
@@ -98,6 +103,18 @@ async fn follow(
 /// Waits until a process that nobody watches is gone.
 pub(super) async fn exited(pidfd: OwnedFd) -> Result<(), Error> {
     let failed = |source| Error::Io { action: "wait for a process", source };
-    let process = AsyncFd::with_interest(pidfd, Interest::READABLE).map_err(failed)?;
+    let process = watchable(pidfd, Interest::READABLE).map_err(failed)?;
     process.readable().await.map(drop).map_err(failed)
 }
+
+/// Registers an owned descriptor. The function is deprecated because a caller could close the descriptor under it; an owner that is moved in, or shared by
+/// count, cannot be closed as long as it is registered.
+#[allow(deprecated)]
+fn watchable<T: AsRawFd + Owner>(fd: T, interest: Interest) -> std::io::Result<AsyncFd<T>> {
+    AsyncFd::with_interest(fd, interest)
+}
+
+/// What keeps a descriptor open.
+trait Owner {}
+impl Owner for OwnedFd {}
+impl Owner for Arc<OwnedFd> {}

@@ -1,0 +1,101 @@
+//! Certificate authorities that the host trusts and Debian does not know: behind a proxy that opens TLS connections, a sandbox without them
+//! reaches nothing.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+const END: &str = "-----END CERTIFICATE-----";
+const LARGEST_BUNDLE: u64 = 8 << 20;
+const LARGEST_CERTIFICATE: usize = 64 << 10;
+const MOST: usize = 500;
+
+/// The host's bundles, by distribution.
+const BUNDLES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// Where administrators put their own, by distribution.
+const ADDED: [&str; 4] = [
+    "/usr/local/share/ca-certificates",
+    "/etc/pki/ca-trust/source/anchors",
+    "/etc/ca-certificates/trust-source/anchors",
+    "/etc/pki/trust/anchors",
+];
+
+/// What the host trusts beyond `known` (the text of a bundle), each as PEM.
+pub(super) fn beyond(known: &str) -> Vec<String> {
+    let files = ADDED.iter().flat_map(|d| std::fs::read_dir(d).into_iter().flatten().flatten()).map(|e| e.path());
+    let mut files: Vec<PathBuf> = files.collect();
+    files.sort();
+    // The bundles of one distribution are links to one another; one is enough.
+    files.extend(BUNDLES.iter().map(PathBuf::from).find(|p| p.exists()));
+    difference(known, files.iter().map(|f| read(f)))
+}
+
+fn read(path: &Path) -> String {
+    let mut text = Vec::new();
+    // What cannot be read adds nothing.
+    let _ = std::fs::File::open(path).and_then(|file| file.take(LARGEST_BUNDLE).read_to_end(&mut text));
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn difference(known: &str, texts: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen: BTreeSet<String> = bodies(known).collect();
+    let mut more = Vec::new();
+    for text in texts {
+        for body in bodies(&text) {
+            if more.len() < MOST && seen.insert(body.clone()) {
+                more.push(pem(&body));
+            }
+        }
+    }
+    more
+}
+
+/// The certificates of a text, as base64 without line ends, so that they can be compared.
+fn bodies(text: &str) -> impl Iterator<Item = String> {
+    text.split(BEGIN).skip(1).filter_map(|part| {
+        let body: String = part.split_once(END)?.0.split_whitespace().collect();
+        let base64 = |b: u8| b.is_ascii_alphanumeric() || b == b'+' || b == b'/' || b == b'=';
+        (!body.is_empty() && body.len() <= LARGEST_CERTIFICATE && body.bytes().all(base64)).then_some(body)
+    })
+}
+
+fn pem(body: &str) -> String {
+    let mut text = format!("{BEGIN}\n");
+    for line in body.as_bytes().chunks(64) {
+        text.push_str(&String::from_utf8_lossy(line));
+        text.push('\n');
+    }
+    text.push_str(END);
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_new_is_taken_and_only_once() {
+        let (a, b) = (pem(&"QUFB".repeat(40)), pem("QkJC"));
+        let known = format!("# a remark\n{a}");
+        let windows = a.replace('\n', "\r\n");
+        let texts = [
+            windows,
+            format!("{b}{b}"),
+            "-----BEGIN CERTIFICATE-----\n$(reboot)\n-----END CERTIFICATE-----".to_owned(),
+        ];
+        assert_eq!(difference(&known, texts.into_iter()), [b]);
+    }
+
+    #[test]
+    fn lines_are_short() {
+        assert!(pem(&"QUFB".repeat(40)).lines().all(|l| l.len() <= 64));
+    }
+}
