@@ -17,10 +17,15 @@ use crate::terminal::{self, RawMode};
 
 /// How long a command may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(10);
+/// The same on a terminal: interactive shells ignore the request.
+const TERMINAL_GRACE: Duration = Duration::from_secs(1);
 /// Exit code of a command that ran into its time limit, as `timeout` has it.
 const TIMED_OUT: u8 = 124;
 /// Exit code when the sandbox was ended under the command: as if killed.
 const KILLED: u8 = 137;
+/// Exit codes of a command that could not be started, as shells have them.
+const NOT_EXECUTABLE: u8 = 126;
+const NO_SUCH_COMMAND: u8 = 127;
 /// Largest piece of input sent at once.
 const CHUNK: usize = 32 * 1024;
 /// What a terminal sends for the end of input.
@@ -50,12 +55,24 @@ pub(crate) async fn run(sandbox: &SandboxHandle, command: &StartCommand, signals
         }
         Err(failure) => {
             drop(raw);
-            Err(match failure.client_error() {
-                Some(Error::Gone { .. }) => failure.code(KILLED),
-                Some(e) if e.is_deadline() => failure.code(TIMED_OUT),
-                _ => failure,
+            let code = failure.client_error().and_then(code_of);
+            Err(match code {
+                Some(code) => failure.code(code),
+                None => failure,
             })
         }
+    }
+}
+
+/// What a shell would say about a command that did not end by itself.
+fn code_of(error: &Error) -> Option<u8> {
+    match error {
+        Error::Gone { .. } => Some(KILLED),
+        e if e.is_deadline() => Some(TIMED_OUT),
+        Error::Guest { message, .. } if message.starts_with("cannot start ") => {
+            Some(if error.guest_code() == Some("permission_denied") { NOT_EXECUTABLE } else { NO_SUCH_COMMAND })
+        }
+        _ => None,
     }
 }
 
@@ -66,6 +83,7 @@ async fn follow(sandbox: &SandboxHandle, command: &StartCommand, signals: &mut S
     let mut printing = AbortOnDropHandle::new(tokio::spawn(print(running)));
     let _input = command.stdin.then(|| AbortOnDropHandle::new(tokio::spawn(feed(sandbox.clone(), pid, pty))));
     let mut resized = signal(SignalKind::window_change())?;
+    let grace = if pty { TERMINAL_GRACE } else { GRACE };
     let mut asked = 0_u32;
     let mut deadline = Instant::now();
     loop {
@@ -80,7 +98,7 @@ async fn follow(sandbox: &SandboxHandle, command: &StartCommand, signals: &mut S
             }
             number = signals.recv() => {
                 asked += 1;
-                deadline = Instant::now() + GRACE;
+                deadline = Instant::now() + grace;
                 send(sandbox, pid, if asked == 1 { Signal::Terminate } else { Signal::Kill });
                 if asked > 2 {
                     return Err(Failure::yours("interrupted").code(128 + number));
@@ -88,7 +106,7 @@ async fn follow(sandbox: &SandboxHandle, command: &StartCommand, signals: &mut S
             }
             () = tokio::time::sleep_until(deadline), if asked > 0 => {
                 asked += 1;
-                deadline = Instant::now() + GRACE;
+                deadline = Instant::now() + grace;
                 send(sandbox, pid, Signal::Kill);
                 if asked > 2 {
                     return Err(Failure::yours("the command did not end when it was killed"));

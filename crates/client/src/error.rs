@@ -137,6 +137,14 @@ impl Error {
         matches!(self, Self::Guest { code: connectrpc::ErrorCode::DeadlineExceeded, .. })
     }
 
+    /// The guest's code for its refusal, as in `invalid_argument`.
+    pub fn guest_code(&self) -> Option<&'static str> {
+        match self {
+            Self::Guest { code, .. } => Some(code.as_str()),
+            _ => None,
+        }
+    }
+
     /// Whether the connection broke, as it does when a sandbox is killed under a stream.
     pub(crate) fn is_connection(&self) -> bool {
         matches!(self, Self::Connection { .. } | Self::Unreachable { .. })

@@ -56,7 +56,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
             // With --all it may have ended by itself meanwhile.
             Err(e) if args.all && e.is_not_found() => {}
             Err(e) => {
-                if let Some(earlier) = worst.replace(Failure::from(e).context(id.to_string())) {
+                if let Some(earlier) = worst.replace(Failure::from(e).context(format!("sandbox {id}"))) {
                     out.failure(&earlier);
                 }
             }

@@ -1,0 +1,58 @@
+//! Help is part of the interface: a change of it shows in review.
+
+use crate::{cabana, report, stdout};
+
+const COMMANDS: &[&[&str]] = &[
+    &[],
+    &["run"],
+    &["create"],
+    &["ls"],
+    &["exec"],
+    &["shell"],
+    &["cp"],
+    &["kill"],
+    &["timeout"],
+    &["logs"],
+    &["events"],
+    &["templates"],
+    &["templates", "ls"],
+    &["completions"],
+    &["openapi"],
+];
+
+#[test]
+fn help_of_every_command() {
+    for command in COMMANDS {
+        let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
+        let output = cabana(&args).output().expect("run");
+        let name = if command.is_empty() { "help".to_owned() } else { format!("help-{}", command.join("-")) };
+        insta::assert_snapshot!(name, report(&output));
+    }
+}
+
+#[test]
+fn every_command_has_help_with_examples() {
+    for command in COMMANDS.iter().filter(|c| **c != ["templates"]) {
+        let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
+        assert!(stdout(&cabana(&args).output().expect("run")).contains("Examples:"), "{command:?}");
+    }
+}
+
+#[test]
+fn the_list_of_commands_is_complete() {
+    let help = stdout(&cabana(&["--help"]).output().expect("run"));
+    let listed = help.lines().skip_while(|l| *l != "Commands:").skip(1).take_while(|l| !l.is_empty());
+    for line in listed {
+        let name = line.split_whitespace().next().expect("name");
+        assert!(COMMANDS.iter().any(|c| c.first() == Some(&name)), "{name} has no snapshot");
+    }
+}
+
+#[test]
+fn version_and_completions() {
+    assert!(stdout(&cabana(&["--version"]).output().expect("run")).starts_with("cabana "));
+    for shell in ["bash", "zsh", "fish"] {
+        let output = cabana(&["completions", shell]).output().expect("run");
+        assert!(output.status.success() && stdout(&output).contains("cabana"), "{shell}");
+    }
+}

@@ -1,0 +1,72 @@
+//! Data on standard output: stable columns and JSON.
+
+use serde_json::Value;
+
+use crate::fake::Fake;
+use crate::{against, report, stderr, stdout};
+
+#[test]
+fn sandboxes() {
+    let fake = Fake::start();
+    assert_eq!(report(&against(&fake, &["ls"])), "exit Some(0)\n--- stdout\n--- stderr\n");
+    for _ in 0..3 {
+        fake.sandbox();
+    }
+    insta::assert_snapshot!("ls", report(&against(&fake, &["ls"])));
+    assert_eq!(stdout(&against(&fake, &["list", "-q"])), "ifake0\nifake1\nifake2\n");
+    let rows: Vec<Value> = serde_json::from_slice(&against(&fake, &["ls", "--json"]).stdout).expect("json");
+    assert_eq!(rows.len(), 3, "all pages are read");
+    assert_eq!(rows[2]["sandboxID"], "ifake2");
+}
+
+#[test]
+fn create_sends_what_was_asked() {
+    let fake = Fake::start();
+    let output = against(
+        &fake,
+        &[
+            "create",
+            "--cpu",
+            "4",
+            "--memory",
+            "2G",
+            "--disk",
+            "20G",
+            "--timeout",
+            "2h",
+            "--env",
+            "A=b=c",
+            "--metadata",
+            "owner=me",
+            "--no-internet",
+        ],
+    );
+    assert_eq!((stdout(&output).as_str(), stderr(&output).as_str()), ("ifake0\n", ""));
+    insta::assert_json_snapshot!("create-request", fake.world.created.lock().expect("lock")[0]);
+    let output = against(&fake, &["spawn", "--json"]);
+    let sandbox: Value = serde_json::from_slice(&output.stdout).expect("json");
+    assert_eq!(sandbox["sandboxID"], "ifake1");
+    assert_eq!(fake.world.created.lock().expect("lock")[1], serde_json::json!({"templateID": "base"}));
+}
+
+#[test]
+fn logs_events_and_templates() {
+    let fake = Fake::start();
+    let id = fake.sandbox();
+    // The log's message tries to drive the terminal.
+    insta::assert_snapshot!("logs", report(&against(&fake, &["logs", &id])));
+    let line: Value = serde_json::from_slice(&against(&fake, &["logs", &id, "--json"]).stdout).expect("json");
+    assert_eq!(line["level"], "info");
+    insta::assert_snapshot!("events", report(&against(&fake, &["events"])));
+    insta::assert_snapshot!("templates", report(&against(&fake, &["templates", "ls"])));
+}
+
+#[test]
+fn kill_prints_what_it_killed() {
+    let fake = Fake::start();
+    let (a, b) = (fake.sandbox(), fake.sandbox());
+    assert_eq!(stdout(&against(&fake, &["shutdown", &a])), format!("{a}\n"));
+    assert_eq!(stdout(&against(&fake, &["kill", "--all", "--yes"])), format!("{b}\n"));
+    assert!(fake.live().is_empty());
+    assert_eq!(against(&fake, &["kill", "--all"]).status.code(), Some(0), "nothing to ask about");
+}
