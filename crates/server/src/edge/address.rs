@@ -1,0 +1,127 @@
+//! Which port of which sandbox a request asks for: by its host, or by its routing headers.
+
+use cabana_types::SandboxId;
+use cabana_types::routing::{
+    HostLabel, SANDBOX_ID_HEADERS, SANDBOX_PORT_HEADERS, Target, parse_host, parse_sandbox_ref,
+};
+use http::{HeaderMap, Uri};
+
+/// What a request says about the sandbox it wants.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Nothing.
+    Nothing,
+    /// A port of a sandbox.
+    Port(Target),
+    /// Something that cannot be, in E2B's words.
+    Invalid(&'static str),
+}
+
+/// The host a request was sent to, as the client wrote it.
+pub(super) fn host<'r>(uri: &'r Uri, headers: &'r HeaderMap) -> Option<&'r str> {
+    let header = || headers.get(http::header::HOST).and_then(|host| host.to_str().ok());
+    uri.authority().map(http::uri::Authority::as_str).or_else(header)
+}
+
+/// A host without its port and final dot.
+pub(super) fn bare_host(host: &str) -> &str {
+    let bare = match host.rsplit_once(':') {
+        Some((bare, port)) if port.bytes().all(|b| b.is_ascii_digit()) => bare,
+        _ => host,
+    };
+    bare.strip_suffix('.').unwrap_or(bare)
+}
+
+/// Reads host and headers. Of hosts in the form `port-id.domain` only those under `domain` count, where one is set.
+pub(super) fn asked(host: Option<&str>, headers: &HeaderMap, domain: Option<&str>) -> Asked {
+    let host = bare_host(host.unwrap_or_default());
+    let ours = domain.is_none_or(|domain| host.split_once('.').is_some_and(|(_, d)| d.eq_ignore_ascii_case(domain)));
+    let label = if ours { parse_host(host) } else { HostLabel::Other };
+    match label {
+        HostLabel::Target(target) => Asked::Port(target),
+        HostLabel::BadPort => Asked::Invalid("Invalid sandbox port"),
+        HostLabel::BadId => Asked::Invalid("Invalid host"),
+        HostLabel::Other => asked_by_headers(headers),
+    }
+}
+
+fn asked_by_headers(headers: &HeaderMap) -> Asked {
+    let id = match single(headers, &SANDBOX_ID_HEADERS) {
+        Ok(None) => return Asked::Nothing,
+        Ok(Some(id)) => parse_sandbox_ref(id),
+        Err(()) => None,
+    };
+    let Some(id): Option<SandboxId> = id else { return Asked::Invalid("Invalid sandbox id") };
+    let port = single(headers, &SANDBOX_PORT_HEADERS).ok().flatten();
+    // `+80` parses as a number, but is not one here.
+    let port = port.filter(|port| port.bytes().all(|b| b.is_ascii_digit())).and_then(|port| port.parse().ok());
+    match port {
+        Some(port) if port != 0 => Asked::Port(Target { id, port }),
+        _ => Asked::Invalid("Invalid sandbox port"),
+    }
+}
+
+/// The one value of the first of `names` that is there.
+fn single<'h>(headers: &'h HeaderMap, names: &[&'static str]) -> Result<Option<&'h str>, ()> {
+    let Some(name) = names.iter().find(|name| headers.contains_key(**name)) else { return Ok(None) };
+    let mut values = headers.get_all(*name).iter();
+    match (values.next().map(http::HeaderValue::to_str), values.next()) {
+        (Some(Ok(value)), None) => Ok(Some(value)),
+        _ => Err(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(n, v)| (n.parse().expect("name"), v.parse().expect("value")))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .fold(HeaderMap::new(), |mut map, (name, value): (http::HeaderName, http::HeaderValue)| {
+                map.append(name, value);
+                map
+            })
+    }
+
+    fn port(id: &str, port: u16) -> Asked {
+        Asked::Port(Target { id: id.parse().expect("id"), port })
+    }
+
+    #[test]
+    fn the_host_wins_over_headers() {
+        let other = headers(&[("e2b-sandbox-id", "iother"), ("e2b-sandbox-port", "1")]);
+        assert_eq!(asked(Some("8080-iabc.e2b.test:3000"), &other, None), port("iabc", 8080));
+        assert_eq!(asked(Some("127.0.0.1:3000"), &other, None), port("iother", 1));
+        assert_eq!(asked(Some("localhost"), &HeaderMap::new(), None), Asked::Nothing);
+        assert_eq!(asked(None, &HeaderMap::new(), None), Asked::Nothing);
+    }
+
+    #[test]
+    fn a_foreign_domain_is_not_ours() {
+        let none = HeaderMap::new();
+        assert_eq!(asked(Some("80-iabc.e2b.test:8443"), &none, Some("e2b.test")), port("iabc", 80));
+        assert_eq!(asked(Some("80-iabc.E2B.test."), &none, Some("e2b.test")), port("iabc", 80));
+        for foreign in ["80-iabc.evil.test", "80-iabc.e2b.test.evil", "80-iabc.x.e2b.test", "0-iabc.evil.test"] {
+            assert_eq!(asked(Some(foreign), &none, Some("e2b.test")), Asked::Nothing, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn headers_of_both_kinds() {
+        let novita = headers(&[("novita-sandbox-id", "iabc-legacy"), ("novita-sandbox-port", "49983")]);
+        assert_eq!(asked(None, &novita, None), port("iabc", 49983));
+        for bad in ["0", "65536", "-1", "+80", "", "8o"] {
+            let bad = headers(&[("e2b-sandbox-id", "iabc"), ("e2b-sandbox-port", bad)]);
+            assert_eq!(asked(None, &bad, None), Asked::Invalid("Invalid sandbox port"));
+        }
+        let no_port = headers(&[("e2b-sandbox-id", "iabc")]);
+        assert_eq!(asked(None, &no_port, None), Asked::Invalid("Invalid sandbox port"));
+        let twice = headers(&[("e2b-sandbox-id", "iabc"), ("e2b-sandbox-id", "idef"), ("e2b-sandbox-port", "80")]);
+        assert_eq!(asked(None, &twice, None), Asked::Invalid("Invalid sandbox id"));
+        assert_eq!(asked(Some("99999-iabc.x.y"), &novita, None), Asked::Invalid("Invalid sandbox port"));
+    }
+}

@@ -1,0 +1,1 @@
+//! The edge against a fake guest and servers on loopback.
