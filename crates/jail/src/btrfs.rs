@@ -92,7 +92,7 @@ fn component<const N: usize>(name: &str) -> io::Result<[u8; N]> {
 /// Whether the descriptor (of any kind) is on a btrfs filesystem.
 pub fn is_btrfs(fd: impl AsFd) -> io::Result<bool> {
     const BTRFS_SUPER_MAGIC: i64 = 0x9123_683e;
-    Ok(i64::from(rustix::fs::fstatfs(fd)?.f_type) == BTRFS_SUPER_MAGIC)
+    Ok(rustix::fs::fstatfs(fd)?.f_type == BTRFS_SUPER_MAGIC)
 }
 
 /// Makes an empty subvolume, with a limit on the bytes that it may refer to, if wanted, set in the same step. The limit needs quotas

@@ -104,7 +104,11 @@ impl Base {
         // A thread of its own: it lives as long as the programs that it starts, and shares its filter with them alone.
         let worker = move || {
             leash::never_wait_for_the_disk();
-            let _ = done.send(self.fill(new, &leash, |p| drop(reports.send(p))));
+            let report = |progress| {
+                // Nobody may be listening any more.
+                let _ = reports.send(progress);
+            };
+            let _ = done.send(self.fill(new, &leash, report));
         };
         let thread = std::thread::Builder::new().name("base-build".to_owned()).spawn(worker);
         thread.map_err(|source| Error::Io { action: "start a thread", source })?;

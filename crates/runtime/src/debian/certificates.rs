@@ -10,14 +10,12 @@ const END: &str = "-----END CERTIFICATE-----";
 const LARGEST_BUNDLE: u64 = 8 << 20;
 const LARGEST_CERTIFICATE: usize = 64 << 10;
 const MOST: usize = 500;
+const MOST_FILES: usize = 2000;
 
-/// The host's bundles, by distribution.
-const BUNDLES: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
+/// What a host of Debian's family trusts, and the part of it that came with its packages. Those may be older than the new root
+/// filesystem's: an authority that Debian has dropped since must not come back.
+const BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
+const PACKAGED: &str = "/usr/share/ca-certificates";
 
 /// Where administrators put their own, by distribution.
 const ADDED: [&str; 4] = [
@@ -27,14 +25,29 @@ const ADDED: [&str; 4] = [
     "/etc/pki/trust/anchors",
 ];
 
-/// What the host trusts beyond `known` (the text of a bundle), each as PEM.
+/// What the host's administrators trust beyond `known` (the text of a bundle), each as PEM.
 pub(super) fn beyond(known: &str) -> Vec<String> {
-    let files = ADDED.iter().flat_map(|d| std::fs::read_dir(d).into_iter().flatten().flatten()).map(|e| e.path());
-    let mut files: Vec<PathBuf> = files.collect();
-    files.sort();
-    // The bundles of one distribution are links to one another; one is enough.
-    files.extend(BUNDLES.iter().map(PathBuf::from).find(|p| p.exists()));
-    difference(known, files.iter().map(|f| read(f)))
+    let mut known = known.to_owned();
+    let mut found: Vec<PathBuf> = ADDED.iter().flat_map(|directory| files(Path::new(directory), 3)).collect();
+    let packaged = files(Path::new(PACKAGED), 3);
+    if !packaged.is_empty() {
+        known.extend(packaged.iter().map(|file| read(file)));
+        found.push(PathBuf::from(BUNDLE));
+    }
+    difference(&known, found.iter().map(|file| read(file)))
+}
+
+/// The files of a directory and those in it, in order.
+fn files(directory: &Path, depth: u32) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    let inner = |path: PathBuf| match path.is_dir() {
+        true if depth > 0 => files(&path, depth - 1),
+        true => Vec::new(),
+        false => vec![path],
+    };
+    paths.into_iter().flat_map(inner).take(MOST_FILES).collect()
 }
 
 fn read(path: &Path) -> String {

@@ -40,7 +40,7 @@ END
     find /usr/share/doc -mindepth 1 ! -type d ! -name copyright -delete
     find /usr/share/doc -mindepth 1 -type d -empty -delete
     find /usr/share/man /usr/share/info /usr/share/locale -mindepth 1 ! -type d ! -name locale.alias -delete
-    find /usr/share/locale -mindepth 1 -type d -empty -delete
+    find /usr/share/man /usr/share/locale -mindepth 1 -type d -empty ! -name 'man[1-9]' -delete
 
     extra_certificates
 
