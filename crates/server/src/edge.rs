@@ -9,6 +9,7 @@ mod headers;
 mod host_only;
 mod link;
 pub mod listener;
+mod patient;
 mod reach;
 mod signature;
 mod tunnel;
@@ -65,7 +66,6 @@ impl Edge {
     }
 
     /// Answers a request for a sandbox, and hands back any other.
-    #[expect(clippy::result_large_err, reason = "the other outcome is the request itself, unchanged")]
     pub async fn route(&self, request: Request<Incoming>) -> Result<Response<Body>, Request<Incoming>> {
         if request.method() == Method::CONNECT {
             return Ok(answer::error(StatusCode::BAD_REQUEST, "CONNECT is not served here"));

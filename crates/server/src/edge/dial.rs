@@ -18,6 +18,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::answer::Refusal;
+use super::patient::Patient;
 use super::reach::{Place, Reach};
 
 /// A sandbox's address answers at once or not at all.
@@ -35,7 +36,9 @@ pub(super) async fn dial(reach: &Reach, port: u16) -> Result<SendRequest<Incomin
     let place = reach.place().ok_or(Refusal::Crowded)?;
     if port == GUEST_PORT {
         let stream = to_guest(reach).await.map_err(|error| closed(reach, port, &error))?;
-        return speak(reach, TokioIo::new(stream), Some(place)).await.map_err(|error| closed(reach, port, &error));
+        return speak(reach, TokioIo::new(Patient::new(stream)), Some(place))
+            .await
+            .map_err(|error| closed(reach, port, &error));
     }
     if reach.is_bridged(port) {
         // The way that worked last time; the direct one may work by now.
@@ -44,12 +47,12 @@ pub(super) async fn dial(reach: &Reach, port: u16) -> Result<SendRequest<Incomin
             Err(_) => {
                 let stream = direct(reach, port).await.map_err(|error| closed(reach, port, &error))?;
                 reach.learn(port, false);
-                return finish(reach, port, TokioIo::new(stream), place).await;
+                return finish(reach, port, TokioIo::new(Patient::new(stream)), place).await;
             }
         }
     }
     match direct(reach, port).await {
-        Ok(stream) => finish(reach, port, TokioIo::new(stream), place).await,
+        Ok(stream) => finish(reach, port, TokioIo::new(Patient::new(stream)), place).await,
         Err(_) => {
             let upgraded = bridge(reach, port).await.map_err(|error| closed(reach, port, &error))?;
             reach.learn(port, true);
@@ -89,7 +92,7 @@ async fn to_guest(reach: &Reach) -> io::Result<UnixStream> {
 /// A connection to a port on the sandbox's loopback, through the guest.
 async fn bridge(reach: &Reach, port: u16) -> io::Result<hyper::upgrade::Upgraded> {
     let ask = async {
-        let mut sender = speak(reach, TokioIo::new(to_guest(reach).await?), None).await?;
+        let mut sender = speak(reach, TokioIo::new(Patient::new(to_guest(reach).await?)), None).await?;
         let mut request = Request::get(format!("{BRIDGE_PATH}?port={port}"))
             .header(HOST, "guest")
             .header(CONNECTION, "upgrade")

@@ -1,1 +1,9 @@
 //! The edge against a fake guest and servers on loopback.
+
+mod cost;
+mod ending;
+mod ports;
+mod routing;
+mod smuggling;
+mod streams;
+mod world;
