@@ -40,6 +40,9 @@ const CONNECTIONS: (usize, usize) = (8, 256);
 const IDLE: Duration = Duration::from_secs(10);
 const CONNECTION_LIFE: Duration = Duration::from_secs(120);
 
+/// After an error of a socket that serves all.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// How long to wait for the address to become free: the server before us may still be closing.
 const BIND_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -89,7 +92,7 @@ async fn bind(address: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
         };
         match bound.await {
             Err::<_, io::Error>(e) if e.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                tokio::time::sleep(PAUSE).await;
             }
             outcome => return outcome,
         }
@@ -104,8 +107,9 @@ async fn serve_udp(desk: Arc<Desk>, socket: Arc<UdpSocket>) {
         let (length, from) = match socket.recv_from(&mut buffer).await {
             Ok(received) => received,
             Err(e) => {
-                // Errors of earlier answers are reported here (a sandbox that is gone); they concern nobody else.
+                // Errors of earlier answers may be reported here (a sandbox that is gone); they concern nobody else.
                 debug!(error = %e, "receiving DNS queries");
+                tokio::time::sleep(PAUSE).await;
                 continue;
             }
         };
@@ -135,7 +139,7 @@ async fn serve_tcp(desk: Arc<Desk>, listener: TcpListener) {
             Err(e) => {
                 // Out of descriptors, or a connection that is gone again: neither is helped by a busy loop.
                 warn!(error = %e, "accepting DNS connections");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                tokio::time::sleep(PAUSE).await;
                 continue;
             }
         };

@@ -60,6 +60,22 @@ impl Network {
         config.check()?;
         let plan = Arc::new(Plan::new(&config));
         let ledger = Arc::new(Ledger::new(config.slots, config.spare));
+        let opened = Network::set_up(config, Arc::clone(&plan), Arc::clone(&ledger), in_use).await;
+        let counts = ledger.counts();
+        if opened.is_err() && counts.used == 0 && counts.dying == 0 {
+            for e in vanish(&plan).await {
+                warn!(error = chain(&e), "cleaning up a network that could not be opened");
+            }
+        }
+        opened
+    }
+
+    async fn set_up(
+        config: NetworkConfig,
+        plan: Arc<Plan>,
+        ledger: Arc<Ledger>,
+        in_use: &[u32],
+    ) -> Result<Network, Error> {
         std::fs::create_dir_all(plan.pins()).map_err(Error::path("create", plan.pins()))?;
 
         let links = Links::open()?;
@@ -104,7 +120,7 @@ impl Network {
     }
 
     /// Gives a slot back: it is deleted in the background, and the pool filled up with a new one. A slot that is not
-    /// in use is fine.
+    /// in use is fine; but one that was given to another sandbox meanwhile is taken from that one.
     pub async fn release(&self, index: u32) -> Result<(), Error> {
         if self.core.ledger.condemn(index) { self.core.reaper.take(vec![index]) } else { Ok(()) }
     }
@@ -149,7 +165,7 @@ impl Network {
         }
         self.stop();
         if errors.is_empty() && core.ledger.counts().used == 0 {
-            errors.extend(core.vanish().await);
+            errors.extend(vanish(&core.plan).await);
         }
         Error::collect(errors)
     }
@@ -213,32 +229,10 @@ impl Core {
     async fn unblock(&self, index: u32) -> Result<(), Error> {
         let (mark, table, address) = (self.plan.offline_mark(index), self.plan.table(), self.plan.address(index));
         let done = spawn_blocking(move || {
-            netfilter::remove(&table, rules::OFFLINE, address).map_err(Error::io("give a sandbox internet"))?;
+            netfilter::remove(&table, rules::OFFLINE, &[address]).map_err(Error::io("give a sandbox internet"))?;
             namespace::remove(&mark)
         });
         done.await.map_err(|_| Error::Closed)?
-    }
-
-    /// Removes what is there once per instance.
-    async fn vanish(&self) -> Vec<Error> {
-        let plan = &self.plan;
-        let mut errors = Vec::new();
-        match Links::open() {
-            Ok(links) => {
-                errors.extend(links.remove_local(plan.dns()).await.err());
-                errors.extend(links.remove_fence(plan.block, BLOCK_PREFIX).await.err());
-                links.close().await;
-            }
-            Err(e) => errors.push(e),
-        }
-        errors.extend(rules::unload(plan).await.err());
-        match std::fs::remove_dir(plan.pins()) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                errors.push(Error::path("remove", plan.pins())(e));
-            }
-            _ => {}
-        }
-        errors
     }
 }
 
@@ -286,6 +280,27 @@ async fn take_stock(plan: &Plan, ledger: &Ledger, links: &Links, in_use: &[u32])
     found.retain(|index| !in_use.contains(index));
     found.iter().for_each(|&index| ledger.stray(index));
     Ok(found)
+}
+
+/// Removes what is there once per instance.
+async fn vanish(plan: &Plan) -> Vec<Error> {
+    let mut errors = Vec::new();
+    match Links::open() {
+        Ok(links) => {
+            errors.extend(links.remove_local(plan.dns()).await.err());
+            errors.extend(links.remove_fence(plan.block, BLOCK_PREFIX).await.err());
+            links.close().await;
+        }
+        Err(e) => errors.push(e),
+    }
+    errors.extend(rules::unload(plan).await.err());
+    match std::fs::remove_dir(plan.pins()) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            errors.push(Error::path("remove", plan.pins())(e));
+        }
+        _ => {}
+    }
+    errors
 }
 
 /// Lets the machine pass packets on. Only written when it is off, for writing it resets other settings.

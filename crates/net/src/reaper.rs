@@ -2,6 +2,7 @@
 //! handed to a second sandbox, for its namespace remembers (counters, sockets that linger, learnt routes).
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,7 +109,8 @@ async fn delete(
     errors: &mut Vec<Error>,
 ) {
     let names: Vec<String> = batch.iter().map(|&index| plan.link(index)).collect();
-    if let Err(e) = links.delete(&names, plan.doomed_group()).await {
+    let deleted = links.delete(&names, plan.doomed_group()).await;
+    if let Err(e) = deleted.and_then(|()| leave_sets(plan, batch)) {
         errors.push(e);
         again.extend(batch);
         return;
@@ -124,14 +126,22 @@ async fn delete(
     }
 }
 
-/// Removes what a slot leaves besides its link. The mark of being offline goes last, after the last of its traffic.
+/// Takes a batch out of the sets of the packet filter.
+fn leave_sets(plan: &Plan, batch: &[u32]) -> Result<(), Error> {
+    let table = plan.table();
+    let leave = |set, indexes: &mut dyn Iterator<Item = &u32>| {
+        let addresses: Vec<Ipv4Addr> = indexes.map(|&index| plan.address(index)).collect();
+        netfilter::remove(&table, set, &addresses).map_err(Error::io("take sandboxes out of the packet filter"))
+    };
+    leave(FLOWS, &mut batch.iter())?;
+    leave(OFFLINE, &mut batch.iter().filter(|&&index| plan.offline_mark(index).exists()))
+}
+
+/// Removes what else a slot leaves.
 fn clear(plan: &Plan, index: u32) -> Vec<Error> {
-    let (address, table) = (plan.address(index), plan.table());
     let steps = [
         namespace::unpin(&plan.pin(index)),
-        netfilter::forget_flows(address).map_err(Error::io("forget the connections of a sandbox")),
-        netfilter::remove(&table, FLOWS, address).map_err(Error::io("remove a sandbox from the set of flows")),
-        netfilter::remove(&table, OFFLINE, address).map_err(Error::io("remove a sandbox from the set of offline ones")),
+        netfilter::forget_flows(plan.address(index)).map_err(Error::io("forget the connections of a sandbox")),
         namespace::remove(&plan.offline_mark(index)),
     ];
     steps.into_iter().filter_map(Result::err).collect()

@@ -11,6 +11,7 @@ use tokio::process::Command;
 use tracing::warn;
 
 use crate::Error;
+use crate::config::MOST_SLOTS;
 use crate::plan::{BLOCK_PREFIX, Plan};
 
 /// The set of sandboxes without internet.
@@ -45,8 +46,7 @@ fn table(plan: &Plan, offline: &[u32], beyond: &[u32], count_flows: bool) -> Str
     let refuse = "reject with icmpx admin-prohibited";
     let mut text = format!("table inet {name}\ndelete table inet {name}\ntable inet {name} {{\n");
     let count = if count_flows {
-        let most = plan.slots.max(1) + 64;
-        let _ = writeln!(text, "  set {FLOWS} {{\n    type ipv4_addr\n    size {most}\n    flags dynamic\n  }}");
+        let _ = writeln!(text, "  set {FLOWS} {{\n    type ipv4_addr\n    size {MOST_SLOTS}\n    flags dynamic\n  }}");
         format!("    ct state new add @{FLOWS} {{ ip saddr ct count over {MOST_FLOWS} }} {refuse}\n")
     } else {
         String::new()

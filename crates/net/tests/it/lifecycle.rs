@@ -31,6 +31,20 @@ fn closing_leaves_nothing() {
 }
 
 #[test]
+fn a_failed_start_leaves_nothing() {
+    on_machine(async |machine| {
+        let before = machine.picture();
+        // Somebody else is the name server of all addresses.
+        let other = std::net::TcpListener::bind("0.0.0.0:53").unwrap();
+        assert!(matches!(Network::open(machine.config(), &[]).await, Err(Error::DnsBind { .. })));
+        assert_eq!(machine.picture(), before);
+        drop(other);
+        machine.open().await.close().await.unwrap();
+        assert_eq!(machine.picture(), before);
+    });
+}
+
+#[test]
 fn comes_to_rest_after_many_cycles() {
     on_machine(async |machine| {
         let mut config = machine.config();
