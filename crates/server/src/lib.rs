@@ -2,5 +2,18 @@
 
 #![forbid(unsafe_code)]
 
+pub mod api;
+pub mod auth;
+pub mod bounds;
+pub mod config;
+pub mod data_dir;
 pub mod directory;
 pub mod edge;
+pub mod error;
+pub mod lifecycle;
+pub mod server;
+
+pub use config::Config;
+pub use data_dir::DataDir;
+pub use error::Error;
+pub use server::{Server, TemplateSpec, Templates, serve};

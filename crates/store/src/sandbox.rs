@@ -105,6 +105,17 @@ impl Store {
         row.as_ref().map(decode).transpose()
     }
 
+    /// The sandbox that a team made with an idempotency key.
+    pub async fn sandbox_by_idempotency_key(&self, team: &TeamId, key: &str) -> Result<Option<Sandbox>, Error> {
+        let row = sqlx::query("select * from sandboxes where team = $1 and idempotency_key = $2")
+            .bind(team.as_str())
+            .bind(key)
+            .fetch_optional(self.reader())
+            .await
+            .map_err(|e| Error::query("look for an idempotency key", e))?;
+        row.as_ref().map(decode).transpose()
+    }
+
     /// Every sandbox of which something may be in the world.
     pub async fn living(&self) -> Result<Vec<Sandbox>, Error> {
         let rows = sqlx::query("select * from sandboxes where state <> 'ended' order by id")

@@ -160,8 +160,8 @@ impl Store {
         rows.iter().map(|row| build(&Columns(row))).collect()
     }
 
-    /// Makes sure that a team has a template of this alias which starts from this build, and answers its id.
-    /// `id` is taken if the template is new.
+    /// Makes sure that a team has a template of this alias with this build, and answers its id; `id` is taken if the template is new.
+    /// New sandboxes start from the build once it is ready; until then from the one before, if there is one.
     pub async fn ensure_template(
         &self,
         id: TemplateId,
@@ -188,13 +188,17 @@ impl Store {
                     }
                 };
                 insert_build(connection, &id, &build).await?;
-                sqlx::query("update templates set build = $2, updated_at = $3 where id = $1 and build is not $2")
-                    .bind(id.as_str())
-                    .bind(build.id.as_str())
-                    .bind(micros(build.finished_at.unwrap_or(build.created_at)))
-                    .execute(&mut *connection)
-                    .await
-                    .map_err(|e| Error::query("set a template's build", e))?;
+                sqlx::query(
+                    "update templates set build = $2, updated_at = $3
+                     where id = $1 and build is not $2 and ($4 = 'ready' or build is null)",
+                )
+                .bind(id.as_str())
+                .bind(build.id.as_str())
+                .bind(micros(build.finished_at.unwrap_or(build.created_at)))
+                .bind(build.status.as_str())
+                .execute(&mut *connection)
+                .await
+                .map_err(|e| Error::query("set a template's build", e))?;
                 sqlx::query(
                     "update templates set public = $2, cpu_count = $3, memory_mb = $4, disk_mb = $5 where id = $1",
                 )

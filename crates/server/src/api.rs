@@ -1,0 +1,136 @@
+//! The REST API in E2B's wire form. Handlers check, read the store, and leave every change to lifecycle.
+
+mod body;
+mod events;
+mod layers;
+mod listing;
+mod logs;
+mod metrics;
+mod query;
+mod sandbox_ref;
+mod sandboxes;
+mod server;
+mod template_ref;
+mod templates;
+mod timeouts;
+mod unsupported;
+mod wish;
+
+use std::sync::Arc;
+use std::sync::LazyLock;
+
+use axum::Router;
+use cabana_store::Store;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, ResponseBuilder};
+use utoipa::{Modify, OpenApi as _};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::auth::{self, Keys};
+use crate::bounds::Bounds;
+use crate::lifecycle::Lifecycle;
+
+/// What every handler can reach.
+#[derive(Debug)]
+pub struct App {
+    /// What is remembered.
+    pub store: Store,
+    /// What acts.
+    pub lifecycle: Arc<Lifecycle>,
+    /// Who may ask.
+    pub keys: Keys,
+    /// For how much.
+    pub bounds: Bounds,
+    /// Domain of the sandboxes' hosts.
+    pub domain: Option<String>,
+}
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(title = "Cabana", description = "Private computers for AI agents, in the wire form of E2B's API."),
+    modifiers(&KeyScheme),
+    security(("apiKey" = [])),
+    components(schemas(cabana_types::wire::ErrorBody)),
+)]
+struct Document;
+
+struct KeyScheme;
+
+impl Modify for KeyScheme {
+    fn modify(&self, document: &mut OpenApi) {
+        let scheme = SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new("X-API-KEY")));
+        document.components.get_or_insert_with(Default::default).add_security_scheme("apiKey", scheme);
+    }
+}
+
+/// Routes that want a key.
+fn private() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(sandboxes::create_sandbox, listing::list_sandboxes))
+        .routes(routes!(sandboxes::create_sandbox_v1, listing::list_sandboxes_v1))
+        .routes(routes!(sandboxes::get_sandbox, sandboxes::kill_sandbox))
+        .routes(routes!(timeouts::set_timeout))
+        .routes(routes!(timeouts::refresh))
+        .routes(routes!(timeouts::connect))
+        .routes(routes!(timeouts::connect_v1))
+        .routes(routes!(logs::sandbox_logs))
+        .routes(routes!(logs::sandbox_log_page))
+        .routes(routes!(metrics::sandbox_metrics))
+        .routes(routes!(metrics::sandboxes_metrics))
+        .routes(routes!(events::list_events))
+        .routes(routes!(events::sandbox_events))
+        .routes(routes!(templates::list_templates))
+        .routes(routes!(templates::list_templates_v2))
+        .routes(routes!(templates::get_template))
+        .routes(routes!(templates::get_alias))
+        .routes(routes!(server::list_teams))
+        .routes(routes!(server::status))
+        .routes(routes!(unsupported::pause))
+        .routes(routes!(unsupported::resume))
+        .routes(routes!(unsupported::fork))
+        .routes(routes!(unsupported::snapshot))
+        .routes(routes!(unsupported::list_snapshots))
+        .routes(routes!(unsupported::set_network))
+}
+
+/// Routes for everybody.
+fn public() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(server::health)).routes(routes!(server::openapi))
+}
+
+/// The API as a service.
+pub fn router(app: Arc<App>) -> Router {
+    let key = axum::middleware::from_fn_with_state(Arc::clone(&app), auth::require_key);
+    let (router, _) = private().route_layer(key).merge(public()).split_for_parts();
+    layers::around(router.with_state(app))
+}
+
+/// The description of the API, as it is served and committed.
+pub fn document() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| {
+        let mut document = private().merge(public()).into_openapi();
+        document.info.version = env!("CARGO_PKG_VERSION").into();
+        describe_errors(&mut document);
+        let mut text = document.to_pretty_json().unwrap_or_default();
+        text.push('\n');
+        text
+    });
+    &TEXT
+}
+
+/// Every operation may answer an error, always in the same form.
+fn describe_errors(document: &mut OpenApi) {
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("ErrorBody"))).build();
+    let response = ResponseBuilder::new()
+        .description("An error: `code` is the status, `message` says what to do")
+        .content("application/json", content)
+        .build();
+    for item in document.paths.paths.values_mut() {
+        for operation in
+            [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch].into_iter().flatten()
+        {
+            operation.responses.responses.insert("default".into(), response.clone().into());
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! JSON bodies, with errors in the API's own form. The content type is not looked at: clients differ.
+
+use std::time::Duration;
+
+use axum::extract::{FromRequest, Request};
+use cabana_types::ErrorCode;
+use cabana_types::limits::MAX_API_BODY_BYTES;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+
+use crate::error::Refusal;
+
+/// How long a body may take to arrive.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A body that must be there.
+#[derive(Debug)]
+pub(super) struct Body<T>(pub(super) T);
+
+/// A body that may be empty, which means the defaults.
+#[derive(Debug)]
+pub(super) struct OptionalBody<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
+        let bytes = read(request).await?;
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            return Err(Refusal::invalid("The body is empty; send a JSON object"));
+        }
+        parse(&bytes).map(Self)
+    }
+}
+
+impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalBody<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
+        let bytes = read(request).await?;
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            return Ok(Self(T::default()));
+        }
+        parse(&bytes).map(Self)
+    }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(bytes).map_err(|e| Refusal::invalid(format!("The body is not what this route takes: {e}")))
+}
+
+async fn read(request: Request) -> Result<bytes::Bytes, Refusal> {
+    let body = Limited::new(request.into_body(), MAX_API_BODY_BYTES).collect();
+    let body = tokio::time::timeout(LIMIT, body)
+        .await
+        .map_err(|_| Refusal::invalid(format!("The body did not arrive within {} s", LIMIT.as_secs())))?;
+    match body {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => Err(Refusal::new(
+            ErrorCode::BodyTooLarge,
+            format!("The body is larger than {} MiB", MAX_API_BODY_BYTES / 1024 / 1024),
+        )),
+        Err(_) => Err(Refusal::invalid("The body could not be read")),
+    }
+}

@@ -1,0 +1,148 @@
+//! A sandbox's log: its lifecycle, told in lines as E2B's clients read them. It can be read after the sandbox's end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::{Extension, Json};
+use cabana_store::{Event, EventQuery, Order, event};
+use cabana_types::SandboxId;
+use cabana_types::sandbox::EndCause;
+use cabana_types::wire::{LogEntry, LogLine, SandboxLogPage, SandboxLogs};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::App;
+use super::query::Query;
+use super::sandbox_ref::SandboxRef;
+use crate::auth::Caller;
+use crate::error::{Refusal, short};
+
+const MAX_LINES: u32 = 1000;
+const MAX_SEARCH_BYTES: usize = 256;
+const LEVELS: [&str; 4] = ["debug", "info", "warn", "error"];
+
+/// Log of a sandbox, oldest line first.
+#[utoipa::path(get, path = "/sandboxes/{sandboxID}/logs", tag = "events",
+    params(
+        ("sandboxID" = String, Path, description = "Its id"),
+        ("start" = Option<i64>, Query, description = "Not before this time, milliseconds since 1970"),
+        ("limit" = Option<u32>, Query, description = "At most so many lines, 1 to 1000 (default)"),
+    ),
+    responses((status = 200, description = "Lines", body = SandboxLogs)))]
+pub(super) async fn sandbox_logs(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    SandboxRef(id): SandboxRef,
+    query: Query,
+) -> Result<Json<SandboxLogs>, Refusal> {
+    let (from, limit) = (query.millis("start")?, query.limit(MAX_LINES, MAX_LINES)?);
+    let log_entries = read(&app, &caller, &id, from, None, Order::Ascending, limit).await?;
+    let logs = log_entries.iter().map(line).collect();
+    Ok(Json(SandboxLogs { logs, log_entries }))
+}
+
+/// Log of a sandbox, page by page.
+#[utoipa::path(get, path = "/v2/sandboxes/{sandboxID}/logs", tag = "events",
+    params(
+        ("sandboxID" = String, Path, description = "Its id"),
+        ("cursor" = Option<i64>, Query, description = "Where to begin, milliseconds since 1970"),
+        ("limit" = Option<u32>, Query, description = "At most so many lines, 1 to 1000 (default)"),
+        ("direction" = Option<String>, Query, description = "`forward` (default) or `backward` in time"),
+        ("level" = Option<String>, Query, description = "Only lines of this level and above"),
+        ("search" = Option<String>, Query, description = "Only lines that contain this text"),
+    ),
+    responses((status = 200, description = "Lines", body = SandboxLogPage)))]
+pub(super) async fn sandbox_log_page(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    SandboxRef(id): SandboxRef,
+    query: Query,
+) -> Result<Json<SandboxLogPage>, Refusal> {
+    let cursor = query.millis("cursor")?;
+    let limit = query.limit(MAX_LINES, MAX_LINES)?;
+    let (order, from, until) = match query.text("direction") {
+        None | Some("forward") => (Order::Ascending, cursor, None),
+        Some("backward") => (Order::Descending, None, cursor),
+        Some(other) => {
+            return Err(Refusal::invalid(format!("direction must be forward or backward, not {:?}", short(other))));
+        }
+    };
+    let level = match query.text("level") {
+        None => 0,
+        Some(level) => LEVELS.iter().position(|l| *l == level).ok_or_else(|| {
+            Refusal::invalid(format!("level must be one of {}, not {:?}", LEVELS.join(", "), short(level)))
+        })?,
+    };
+    let search = query.text("search").unwrap_or_default();
+    if search.len() > MAX_SEARCH_BYTES {
+        return Err(Refusal::invalid(format!("search has at most {MAX_SEARCH_BYTES} bytes")));
+    }
+    let mut logs = read(&app, &caller, &id, from, until, order, MAX_LINES).await?;
+    logs.retain(|l| LEVELS.iter().position(|known| *known == l.level) >= Some(level) && l.message.contains(search));
+    logs.truncate(limit as usize);
+    Ok(Json(SandboxLogPage { logs }))
+}
+
+async fn read(
+    app: &App,
+    caller: &Caller,
+    id: &SandboxId,
+    from: Option<Timestamp>,
+    until: Option<Timestamp>,
+    order: Order,
+    limit: u32,
+) -> Result<Vec<LogEntry>, Refusal> {
+    app.remembered(&caller.team, id).await?;
+    let wanted = EventQuery {
+        team: caller.team.clone(),
+        sandbox: Some(id.clone()),
+        kinds: vec![],
+        from,
+        until,
+        order,
+        offset: 0,
+        limit,
+    };
+    Ok(app.store.events(&wanted).await?.into_iter().map(entry).collect())
+}
+
+/// An event in words.
+fn entry(event: Event) -> LogEntry {
+    let text = |name: &str| event.data.get(name).and_then(Value::as_str).map(str::to_owned).unwrap_or_default();
+    let reason = text("reason");
+    let (level, message) = match event.kind.as_str() {
+        event::REQUESTED => ("debug", format!("Sandbox requested with API key {}", text("by"))),
+        event::CREATED => ("info", "Sandbox started".into()),
+        event::UPDATED if reason == "oom" => {
+            ("warn", format!("Out of memory: {} processes were killed", event.data["oomKills"]))
+        }
+        event::UPDATED => ("info", format!("Sandbox will expire at {}", text("endAt"))),
+        event::ENDING | event::KILLED => {
+            let cause = serde_json::from_value::<EndCause>(event.data["cause"].clone()).ok();
+            let level = match (event.kind.as_str(), cause.is_some_and(|c| c.is_failure())) {
+                (event::ENDING, false) => "debug",
+                (_, false) => "info",
+                (_, true) => "error",
+            };
+            let what = if event.kind == event::ENDING { "is being removed: it" } else { "is gone: it" };
+            (level, format!("Sandbox {what} {reason}"))
+        }
+        other => ("info", other.to_owned()),
+    };
+    LogEntry {
+        timestamp: event.at,
+        message,
+        level: level.into(),
+        fields: BTreeMap::from([("logger".into(), "lifecycle".into()), ("event".into(), event.kind)]),
+    }
+}
+
+/// The older form: E2B's CLI parses the line as JSON and reads `level` and `logger`.
+fn line(entry: &LogEntry) -> LogLine {
+    let mut fields: serde_json::Map<String, Value> =
+        entry.fields.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
+    fields.insert("level".into(), entry.level.clone().into());
+    fields.insert("message".into(), entry.message.clone().into());
+    LogLine { timestamp: entry.timestamp, line: Value::Object(fields).to_string() }
+}

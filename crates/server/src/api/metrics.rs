@@ -1,0 +1,91 @@
+//! What sandboxes use: one live sample each.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::{Extension, Json};
+use cabana_types::ErrorCode;
+use cabana_types::limits::PAGE;
+use cabana_types::routing::parse_sandbox_ref;
+use cabana_types::wire::{SandboxMetric, SandboxesMetrics};
+use futures_util::StreamExt;
+
+use super::App;
+use super::query::Query;
+use super::sandbox_ref::SandboxRef;
+use crate::auth::Caller;
+use crate::error::Refusal;
+use crate::lifecycle::UsageError;
+
+/// Sandboxes that the backend is asked about at the same time for one request.
+const AT_ONCE: usize = 8;
+/// Largest time in seconds that is taken (the year 9999).
+const MAX_SECONDS: i64 = 253_402_300_799;
+
+/// What a sandbox uses now, if now is in the range.
+#[utoipa::path(get, path = "/sandboxes/{sandboxID}/metrics", tag = "sandboxes",
+    params(
+        ("sandboxID" = String, Path, description = "Its id"),
+        ("start" = Option<i64>, Query, description = "Not before this time, seconds since 1970"),
+        ("end" = Option<i64>, Query, description = "Not after this time, seconds since 1970"),
+    ),
+    responses((status = 200, description = "Samples", body = Vec<SandboxMetric>)))]
+pub(super) async fn sandbox_metrics(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    SandboxRef(id): SandboxRef,
+    query: Query,
+) -> Result<Json<Vec<SandboxMetric>>, Refusal> {
+    let start = query.number("start", 0..=MAX_SECONDS)?;
+    let end = query.number("end", 0..=MAX_SECONDS)?;
+    if let (Some(start), Some(end)) = (start, end)
+        && start > end
+    {
+        return Err(Refusal::invalid("start must not be after end"));
+    }
+    let sandbox = app.running(&caller.team, &id).await?;
+    let metric = match app.lifecycle.usage(&sandbox).await {
+        Ok(metric) => metric,
+        Err(UsageError::NotUp(_)) => {
+            app.running(&caller.team, &id).await?;
+            return Ok(Json(vec![]));
+        }
+        Err(UsageError::NoAnswer(_)) => {
+            let text = format!("Sandbox {id} could not be asked in time; try again");
+            return Err(Refusal::new(ErrorCode::SandboxUnresponsive, text));
+        }
+        Err(error) => return Err(Refusal::internal(&error)),
+    };
+    let within = start.is_none_or(|s| s <= metric.timestamp_unix) && end.is_none_or(|e| metric.timestamp_unix <= e);
+    Ok(Json(if within { vec![metric] } else { vec![] }))
+}
+
+/// What several sandboxes use now.
+#[utoipa::path(get, path = "/sandboxes/metrics", tag = "sandboxes",
+    params(("sandbox_ids" = String, Query, description = "Ids, separated by commas, at most 100")),
+    responses((status = 200, description = "The last sample of each that is up", body = SandboxesMetrics)))]
+pub(super) async fn sandboxes_metrics(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    query: Query,
+) -> Result<Json<SandboxesMetrics>, Refusal> {
+    let ids = query.list("sandbox_ids");
+    if ids.is_empty() || ids.len() > *PAGE.end() as usize {
+        return Err(Refusal::invalid(format!("sandbox_ids takes 1 to {} ids, not {}", PAGE.end(), ids.len())));
+    }
+    let ids: Vec<_> = ids.into_iter().filter_map(parse_sandbox_ref).collect();
+    let metrics = futures_util::stream::iter(ids)
+        .map(|id| {
+            let (app, team) = (Arc::clone(&app), caller.team.clone());
+            async move {
+                let sandbox = app.running(&team, &id).await.ok()?;
+                let metric = app.lifecycle.usage(&sandbox).await.ok()?;
+                Some((id.to_string(), metric))
+            }
+        })
+        .buffer_unordered(AT_ONCE)
+        .filter_map(std::future::ready)
+        .collect::<Vec<_>>()
+        .await;
+    Ok(Json(SandboxesMetrics { sandboxes: metrics.into_iter().collect() }))
+}

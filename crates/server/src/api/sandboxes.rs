@@ -1,0 +1,130 @@
+//! Creating, reading and killing sandboxes.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::{Extension, Json};
+use cabana_store::Sandbox as Row;
+use cabana_types::routing::ENVD_VERSION;
+use cabana_types::sandbox::EndCause;
+use cabana_types::wire::{ListedSandbox, NewSandbox, Sandbox, SandboxDetail, SandboxLifecycle, SandboxState};
+use http::{HeaderMap, StatusCode};
+
+use super::App;
+use super::body::Body;
+use super::sandbox_ref::SandboxRef;
+use super::wish::Version;
+use crate::auth::Caller;
+use crate::error::Refusal;
+
+/// Older clients want the field.
+const CLIENT_ID: &str = "cabana";
+
+/// Create a sandbox.
+#[utoipa::path(post, path = "/v2/sandboxes", tag = "sandboxes", request_body = NewSandbox,
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same key with the same body gives the same sandbox")),
+    responses((status = 201, description = "It is up", body = Sandbox)))]
+pub(super) async fn create_sandbox(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    Body(request): Body<NewSandbox>,
+) -> Result<(StatusCode, Json<Sandbox>), Refusal> {
+    create(&app, &caller, &headers, request, Version::V2).await
+}
+
+/// Create a sandbox, as older clients do: with an access token only if `secure`.
+#[utoipa::path(post, path = "/sandboxes", tag = "sandboxes", request_body = NewSandbox,
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same key with the same body gives the same sandbox")),
+    responses((status = 201, description = "It is up", body = Sandbox)))]
+pub(super) async fn create_sandbox_v1(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    Body(request): Body<NewSandbox>,
+) -> Result<(StatusCode, Json<Sandbox>), Refusal> {
+    create(&app, &caller, &headers, request, Version::V1).await
+}
+
+async fn create(
+    app: &App,
+    caller: &Caller,
+    headers: &HeaderMap,
+    request: NewSandbox,
+    version: Version,
+) -> Result<(StatusCode, Json<Sandbox>), Refusal> {
+    let wish = app.wish(caller, headers, request, version).await?;
+    let sandbox = app.lifecycle.create(wish).await?;
+    Ok((StatusCode::CREATED, Json(app.answer(sandbox))))
+}
+
+/// Everything about one sandbox.
+#[utoipa::path(get, path = "/sandboxes/{sandboxID}", tag = "sandboxes",
+    params(("sandboxID" = String, Path, description = "Its id")),
+    responses((status = 200, description = "It is up", body = SandboxDetail)))]
+pub(super) async fn get_sandbox(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    SandboxRef(id): SandboxRef,
+) -> Result<Json<SandboxDetail>, Refusal> {
+    let row = app.running(&caller.team, &id).await?;
+    let (envd_access_token, internet) = (row.access_token.clone(), row.internet);
+    Ok(Json(SandboxDetail {
+        listed: listed(row),
+        envd_access_token,
+        domain: app.domain.clone(),
+        allow_internet_access: Some(internet),
+        lifecycle: SandboxLifecycle { on_timeout: "kill".into(), auto_resume: false },
+    }))
+}
+
+/// Kill a sandbox.
+#[utoipa::path(delete, path = "/sandboxes/{sandboxID}", tag = "sandboxes",
+    params(("sandboxID" = String, Path, description = "Its id")),
+    responses((status = 204, description = "It is gone")))]
+pub(super) async fn kill_sandbox(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    SandboxRef(id): SandboxRef,
+) -> Result<StatusCode, Refusal> {
+    app.running(&caller.team, &id).await?;
+    let cause = EndCause::Killed { by: caller.key.to_string() };
+    match app.lifecycle.kill(&id, cause).await {
+        Ok(()) => Ok(StatusCode::NO_CONTENT),
+        Err(error) => Err(app.too_late(&caller.team, &id, error).await),
+    }
+}
+
+impl App {
+    /// A sandbox as create and connect answer it.
+    pub(super) fn answer(&self, row: Row) -> Sandbox {
+        Sandbox {
+            template_id: row.template.to_string(),
+            sandbox_id: row.id,
+            client_id: CLIENT_ID.into(),
+            envd_version: ENVD_VERSION.into(),
+            alias: row.alias,
+            envd_access_token: row.access_token,
+            traffic_access_token: None,
+            domain: self.domain.clone(),
+        }
+    }
+}
+
+/// A running sandbox as listings show it.
+pub(super) fn listed(row: Row) -> ListedSandbox {
+    ListedSandbox {
+        template_id: row.template.to_string(),
+        alias: row.alias,
+        sandbox_id: row.id,
+        client_id: CLIENT_ID.into(),
+        started_at: row.started_at.unwrap_or(row.created_at),
+        end_at: row.end_at,
+        cpu_count: row.resources.cpu_count,
+        memory_mb: row.resources.memory_mb,
+        disk_size_mb: row.resources.disk_mb,
+        metadata: row.metadata,
+        state: SandboxState::Running,
+        envd_version: ENVD_VERSION.into(),
+    }
+}

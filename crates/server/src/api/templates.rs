@@ -1,0 +1,139 @@
+//! Templates that a team may use.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::{Extension, Json};
+use cabana_store::{Build, BuildStatus, Template as Row};
+use cabana_types::limits::PAGE;
+use cabana_types::routing::ENVD_VERSION;
+use cabana_types::wire::{Template, TemplateAlias, TemplateBuild, TemplateWithBuilds};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::App;
+use super::query::Query;
+use crate::auth::Caller;
+use crate::error::Refusal;
+
+/// Builds that are shown with a template.
+const MAX_BUILDS: u32 = 100;
+const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-next-token");
+
+/// List templates.
+#[utoipa::path(get, path = "/templates", tag = "templates",
+    params(("teamID" = Option<String>, Query, description = "Accepted for older clients; the key says which team")),
+    responses((status = 200, description = "Templates", body = Vec<Template>)))]
+pub(super) async fn list_templates(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<Vec<Template>>, Refusal> {
+    let rows = app.store.templates(&caller.team).await?;
+    Ok(Json(rows.into_iter().filter_map(shown).collect()))
+}
+
+/// List templates, page by page.
+#[utoipa::path(get, path = "/v2/templates", tag = "templates",
+    params(
+        ("limit" = Option<u32>, Query, description = "Rows of a page, 1 to 100 (default)"),
+        ("nextToken" = Option<String>, Query, description = "`x-next-token` of the page before"),
+    ),
+    responses((status = 200, description = "A page", body = Vec<Template>, headers(
+        ("x-next-token" = String, description = "Where the next page goes on; absent on the last"),
+    ))))]
+pub(super) async fn list_templates_v2(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    query: Query,
+) -> Result<(HeaderMap, Json<Vec<Template>>), Refusal> {
+    let limit = query.limit(*PAGE.end(), *PAGE.end())? as usize;
+    let all: Vec<Template> = app.store.templates(&caller.team).await?.into_iter().filter_map(shown).collect();
+    let start = match query.text("nextToken") {
+        None => 0,
+        Some(token) => match all.iter().position(|t| t.template_id.as_str() == token) {
+            Some(last) => last + 1,
+            None => return Err(Refusal::invalid("nextToken is not one of this server's; begin again without it")),
+        },
+    };
+    let mut headers = HeaderMap::new();
+    let page: Vec<Template> = all.iter().skip(start).take(limit).cloned().collect();
+    if start + page.len() < all.len()
+        && let Some(last) = page.last().and_then(|t| HeaderValue::from_str(t.template_id.as_str()).ok())
+    {
+        headers.insert(NEXT_TOKEN, last);
+    }
+    Ok((headers, Json(page)))
+}
+
+/// A template with its builds.
+#[utoipa::path(get, path = "/templates/{templateID}", tag = "templates",
+    params(("templateID" = String, Path, description = "Its id, or `[namespace/]alias[:tag]`, percent-encoded")),
+    responses((status = 200, description = "The template", body = TemplateWithBuilds)))]
+pub(super) async fn get_template(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    name: Result<Path<String>, axum::extract::rejection::PathRejection>,
+) -> Result<Json<TemplateWithBuilds>, Refusal> {
+    let row = named(&app, &caller, name).await?;
+    let resources = row.resources;
+    let builds = app.store.builds(&row.id, MAX_BUILDS).await?.into_iter().map(|build| TemplateBuild {
+        build_id: build.id,
+        status: build.status.as_str().into(),
+        created_at: build.created_at,
+        updated_at: build.finished_at.unwrap_or(build.created_at),
+        finished_at: build.finished_at,
+        cpu_count: resources.cpu_count,
+        memory_mb: resources.memory_mb,
+        disk_size_mb: resources.disk_mb,
+        envd_version: ENVD_VERSION.into(),
+    });
+    let builds = builds.collect();
+    let text = format!("Template {} has no build yet; wait for it", row.id);
+    let template = shown(row).ok_or_else(|| Refusal::new(cabana_types::ErrorCode::TemplateNotReady, text))?;
+    Ok(Json(TemplateWithBuilds { template, builds }))
+}
+
+/// Which template has an alias.
+#[utoipa::path(get, path = "/templates/aliases/{alias}", tag = "templates",
+    params(("alias" = String, Path, description = "`[namespace/]alias`, percent-encoded")),
+    responses((status = 200, description = "There is one", body = TemplateAlias)))]
+pub(super) async fn get_alias(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    name: Result<Path<String>, axum::extract::rejection::PathRejection>,
+) -> Result<Json<TemplateAlias>, Refusal> {
+    let row = named(&app, &caller, name).await?;
+    Ok(Json(TemplateAlias { template_id: row.id, public: row.public }))
+}
+
+async fn named(
+    app: &App,
+    caller: &Caller,
+    name: Result<Path<String>, axum::extract::rejection::PathRejection>,
+) -> Result<Row, Refusal> {
+    let Path(name) = name.map_err(|_| Refusal::invalid("The path is not well formed"))?;
+    app.find_template(&caller.team, &name).await
+}
+
+/// A template as listings show it; `None` while it has no build at all.
+fn shown(row: Row) -> Option<Template> {
+    let Build { id: build_id, status, .. } = row.build?;
+    let names = row.aliases.iter().map(|alias| format!("{}/{alias}", row.namespace)).collect();
+    Some(Template {
+        template_id: row.id,
+        build_id,
+        cpu_count: row.resources.cpu_count,
+        memory_mb: row.resources.memory_mb,
+        disk_size_mb: row.resources.disk_mb,
+        public: row.public,
+        aliases: row.aliases,
+        names,
+        created_at: row.created_at,
+        updated_at: row.updated_at,
+        created_by: None,
+        last_spawned_at: row.last_spawned_at,
+        spawn_count: row.spawn_count,
+        build_count: row.build_count,
+        envd_version: ENVD_VERSION.into(),
+        build_status: BuildStatus::as_str(status).into(),
+    })
+}

@@ -1,0 +1,100 @@
+//! How long a sandbox lives: timeouts, refreshes, and connecting, which extends it.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::{Extension, Json};
+use cabana_types::SandboxId;
+use cabana_types::limits::{DEFAULT_TIMEOUT_SECONDS, DEFAULT_TIMEOUT_V1_SECONDS, MAX_REFRESH_SECONDS, within};
+use cabana_types::wire::{RefreshRequest, Sandbox, TimeoutRequest};
+use http::StatusCode;
+
+use super::App;
+use super::body::{Body, OptionalBody};
+use super::sandbox_ref::SandboxRef;
+use crate::auth::Caller;
+use crate::error::Refusal;
+
+/// Set when a sandbox expires: so many seconds from now. 0 ends it at once.
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/timeout", tag = "sandboxes", request_body = TimeoutRequest,
+    params(("sandboxID" = String, Path, description = "Its id")),
+    responses((status = 204, description = "It is set")))]
+pub(super) async fn set_timeout(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    SandboxRef(id): SandboxRef,
+    Body(request): Body<TimeoutRequest>,
+) -> Result<StatusCode, Refusal> {
+    let seconds = required(&app, request.timeout)?;
+    change(&app, &caller, &id, seconds, false).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Keep a sandbox alive for at least so many seconds.
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/refreshes", tag = "sandboxes", request_body = Option<RefreshRequest>,
+    params(("sandboxID" = String, Path, description = "Its id")),
+    responses((status = 204, description = "It lives at least so long")))]
+pub(super) async fn refresh(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    SandboxRef(id): SandboxRef,
+    OptionalBody(request): OptionalBody<RefreshRequest>,
+) -> Result<StatusCode, Refusal> {
+    let most = i64::try_from(MAX_REFRESH_SECONDS).unwrap_or(i64::MAX);
+    let seconds = match request.duration {
+        Some(seconds) => u64::try_from(within("duration", seconds, 0..=most)?).unwrap_or_default(),
+        None => DEFAULT_TIMEOUT_V1_SECONDS,
+    };
+    change(&app, &caller, &id, seconds, true).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Connect to a sandbox: its access, and a life of at least so many seconds.
+#[utoipa::path(post, path = "/v2/sandboxes/{sandboxID}/connect", tag = "sandboxes", request_body = Option<TimeoutRequest>,
+    params(("sandboxID" = String, Path, description = "Its id")),
+    responses((status = 200, description = "It is up", body = Sandbox)))]
+pub(super) async fn connect(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    SandboxRef(id): SandboxRef,
+    OptionalBody(request): OptionalBody<TimeoutRequest>,
+) -> Result<Json<Sandbox>, Refusal> {
+    let seconds = match request.timeout {
+        Some(_) => required(&app, request.timeout)?,
+        None => DEFAULT_TIMEOUT_SECONDS,
+    };
+    Ok(Json(app.answer(change(&app, &caller, &id, seconds, true).await?)))
+}
+
+/// Connect to a sandbox, as older clients do: the timeout must be there.
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/connect", tag = "sandboxes", request_body = TimeoutRequest,
+    params(("sandboxID" = String, Path, description = "Its id")),
+    responses((status = 200, description = "It is up", body = Sandbox)))]
+pub(super) async fn connect_v1(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    SandboxRef(id): SandboxRef,
+    Body(request): Body<TimeoutRequest>,
+) -> Result<Json<Sandbox>, Refusal> {
+    let seconds = required(&app, request.timeout)?;
+    Ok(Json(app.answer(change(&app, &caller, &id, seconds, true).await?)))
+}
+
+fn required(app: &App, timeout: Option<i64>) -> Result<u64, Refusal> {
+    let seconds = timeout.ok_or_else(|| Refusal::invalid("timeout is missing: send the seconds from now"))?;
+    app.bounds.timeout("timeout", seconds).map_err(Refusal::invalid)
+}
+
+async fn change(
+    app: &App,
+    caller: &Caller,
+    id: &SandboxId,
+    seconds: u64,
+    extend: bool,
+) -> Result<cabana_store::Sandbox, Refusal> {
+    app.running(&caller.team, id).await?;
+    match app.lifecycle.set_timeout(id, seconds, extend).await {
+        Ok(sandbox) => Ok(sandbox),
+        Err(error) => Err(app.too_late(&caller.team, id, error).await),
+    }
+}

@@ -1,0 +1,259 @@
+//! From the body of a creation to a wish that lifecycle can act on: every check on what a client asks for.
+
+use std::collections::BTreeMap;
+
+use cabana_store::{BuildStatus, Idempotency, Sandbox};
+use cabana_types::guest::GuestConfig;
+use cabana_types::limits::{
+    DEFAULT_TIMEOUT_SECONDS, DEFAULT_TIMEOUT_V1_SECONDS, MAX_IDEMPOTENCY_KEY_BYTES, MAX_MAP_BYTES, MAX_MAP_ENTRIES,
+    MAX_NAME_BYTES, MAX_VALUE_BYTES,
+};
+use cabana_types::sandbox::State;
+use cabana_types::wire::NewSandbox;
+use cabana_types::{ErrorCode, SandboxId, Secret};
+use http::HeaderMap;
+use jiff::Timestamp;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::App;
+use crate::auth::Caller;
+use crate::error::{Refusal, short};
+use crate::lifecycle::Wish;
+
+/// Which of E2B's two creation routes was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    /// `/sandboxes`: a token only where `secure` is set, and a short life by default.
+    V1,
+    /// `/v2/sandboxes`.
+    V2,
+}
+
+impl App {
+    /// Checks a request and makes it a wish.
+    pub(super) async fn wish(
+        &self,
+        caller: &Caller,
+        headers: &HeaderMap,
+        request: NewSandbox,
+        version: Version,
+    ) -> Result<Wish, Refusal> {
+        let idempotency = idempotency(headers, &request, version)?;
+        refuse_unsupported(&request)?;
+        let denied = refuse_policy(request.network.as_ref())?;
+        let default = match version {
+            Version::V1 => DEFAULT_TIMEOUT_V1_SECONDS,
+            Version::V2 => DEFAULT_TIMEOUT_SECONDS,
+        };
+        let timeout = match request.timeout {
+            Some(seconds) => self.bounds.timeout("timeout", seconds).map_err(Refusal::invalid)?,
+            None => default,
+        };
+        let metadata = request.metadata.unwrap_or_default();
+        let env_vars = request.env_vars.unwrap_or_default();
+        check_map("metadata", &metadata)?;
+        check_map("envVars", &env_vars)?;
+        check_environment(&env_vars)?;
+
+        let template = self.find_template(&caller.team, &request.template_id).await?;
+        let Some(build) = template.build.filter(|b| b.status == BuildStatus::Ready) else {
+            let text = format!("Template {:?} has no finished build yet; wait for it", short(&request.template_id));
+            return Err(Refusal::new(ErrorCode::TemplateNotReady, text));
+        };
+        let resources =
+            self.bounds.resources(template.resources, request.cpu_count, request.memory_mb, request.disk_size_mb)?;
+
+        let id = SandboxId::from_random(rand::random());
+        let secure = version == Version::V2 || request.secure == Some(true);
+        let access_token = secure.then(token);
+        let mut guest_env = build.env;
+        guest_env.extend(env_vars.clone());
+        let now = Timestamp::now();
+        Ok(Wish {
+            guest: GuestConfig {
+                sandbox_id: id.clone(),
+                template_id: template.id.to_string(),
+                access_token: access_token.clone(),
+                env_vars: guest_env,
+                default_user: build.default_user,
+                default_workdir: build.default_workdir,
+                cpu_count: resources.cpu_count,
+                memory_bytes: u64::from(resources.memory_mb) * 1024 * 1024,
+                disk_bytes: u64::from(resources.disk_mb) * 1024 * 1024,
+            },
+            sandbox: Sandbox {
+                id,
+                team: caller.team.clone(),
+                template: template.id,
+                build: build.id,
+                alias: template.aliases.into_iter().next(),
+                state: State::Creating,
+                resources,
+                metadata,
+                env_vars,
+                access_token,
+                secure,
+                internet: request.allow_internet_access.unwrap_or(true) && !denied,
+                created_at: now,
+                started_at: None,
+                end_at: now + std::time::Duration::from_secs(timeout),
+                ended_at: None,
+                idempotency,
+            },
+            by: caller.key.clone(),
+            timeout,
+        })
+    }
+}
+
+/// A token for a sandbox's guest: 256 random bits.
+fn token() -> Secret {
+    let random: [u8; 32] = rand::random();
+    Secret::new(random.iter().map(|b| format!("{b:02x}")).collect::<String>())
+}
+
+fn idempotency(headers: &HeaderMap, request: &NewSandbox, version: Version) -> Result<Option<Idempotency>, Refusal> {
+    let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
+    let fits = |key: &&str| {
+        (1..=MAX_IDEMPOTENCY_KEY_BYTES).contains(&key.len())
+            && key.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    let key = key.to_str().ok().filter(fits).ok_or_else(|| {
+        Refusal::invalid(format!("Idempotency-Key takes 1 to {MAX_IDEMPOTENCY_KEY_BYTES} characters of a-z, 0-9 and -"))
+    })?;
+    // Maps are sorted and absent fields left out: the same request has the same text.
+    let text = serde_json::to_vec(request).map_err(|e| Refusal::internal(&e))?;
+    let mut hash = Sha256::new();
+    hash.update([u8::from(version == Version::V2)]);
+    hash.update(text);
+    Ok(Some(Idempotency { key: key.into(), request: hash.finalize().into() }))
+}
+
+/// Options that ask for something this server cannot do yet. Their empty forms ask for nothing.
+fn refuse_unsupported(request: &NewSandbox) -> Result<(), Refusal> {
+    let asked = [
+        ("autoPause", request.auto_pause == Some(true)),
+        ("autoResume", request.auto_resume.is_some_and(|a| a.enabled)),
+        ("mcp", request.mcp.as_ref().is_some_and(is_something)),
+        ("iam", request.iam.as_ref().is_some_and(is_something)),
+        ("volumeMounts", request.volume_mounts.as_ref().is_some_and(|v| !v.is_empty())),
+    ];
+    match asked.into_iter().find(|(_, asked)| *asked) {
+        Some((field, _)) => Err(unsupported(field)),
+        None => Ok(()),
+    }
+}
+
+/// A network policy is kept in full or refused: one that was dropped in silence would be a hole. Answers whether it denies all traffic
+/// to the outside.
+fn refuse_policy(policy: Option<&Value>) -> Result<bool, Refusal> {
+    let members = match policy {
+        None | Some(Value::Null) => return Ok(false),
+        Some(Value::Object(members)) => members,
+        Some(_) => return Err(Refusal::invalid("network must be an object")),
+    };
+    let mut denied = false;
+    for (name, value) in members {
+        match (name.as_str(), value) {
+            ("allowPublicTraffic", Value::Bool(true)) => {}
+            ("allowPublicTraffic", Value::Bool(false)) => return Err(unsupported("network.allowPublicTraffic")),
+            ("denyOut", Value::Array(list)) if list.iter().any(|v| v == "0.0.0.0/0") => denied = true,
+            (_, value) if !is_something(value) => {}
+            _ => return Err(unsupported(&format!("network.{}", short(name)))),
+        }
+    }
+    Ok(denied)
+}
+
+fn unsupported(field: &str) -> Refusal {
+    Refusal::new(ErrorCode::NotSupported, format!("{field} is not available on this server yet; leave it out"))
+}
+
+/// Whether a JSON value says anything: `null`, `false`, empty texts, lists and objects of such do not.
+fn is_something(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(value) => *value,
+        Value::Number(_) => true,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(map) => map.values().any(is_something),
+    }
+}
+
+fn check_map(field: &str, map: &BTreeMap<String, String>) -> Result<(), Refusal> {
+    if map.len() > MAX_MAP_ENTRIES {
+        return Err(Refusal::invalid(format!(
+            "{field} has {} entries; at most {MAX_MAP_ENTRIES} are taken",
+            map.len()
+        )));
+    }
+    let mut total = 0;
+    for (name, value) in map {
+        if name.is_empty() || name.len() > MAX_NAME_BYTES {
+            let text = format!("{field}: a name has 1 to {MAX_NAME_BYTES} bytes, not {}", name.len());
+            return Err(Refusal::invalid(text));
+        }
+        if value.len() > MAX_VALUE_BYTES {
+            let text = format!(
+                "{field}: the value of {:?} has {} bytes; at most {MAX_VALUE_BYTES} are taken",
+                short(name),
+                value.len()
+            );
+            return Err(Refusal::invalid(text));
+        }
+        total += name.len() + value.len();
+    }
+    if total > MAX_MAP_BYTES {
+        return Err(Refusal::invalid(format!("{field} has {total} bytes; at most {MAX_MAP_BYTES} are taken")));
+    }
+    Ok(())
+}
+
+fn check_environment(env: &BTreeMap<String, String>) -> Result<(), Refusal> {
+    for (name, value) in env {
+        if name.contains(['=', '\0']) {
+            return Err(Refusal::invalid(format!("envVars: the name {:?} must not contain = or NUL", short(name))));
+        }
+        if value.contains('\0') {
+            return Err(Refusal::invalid(format!("envVars: the value of {:?} must not contain NUL", short(name))));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn empty_options_ask_for_nothing() {
+        for value in [json!(null), json!(false), json!(""), json!([]), json!({}), json!({"tokens": {}})] {
+            assert!(!is_something(&value), "{value}");
+        }
+        for value in [json!(true), json!(0), json!("a"), json!([null]), json!({"a": {"b": true}})] {
+            assert!(is_something(&value), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_policy_is_kept_or_refused() {
+        let policy = |value: Value| refuse_policy(Some(&value)).map_err(|r| r.code());
+        assert_eq!(policy(json!({})), Ok(false));
+        assert_eq!(policy(json!({"allowOut": [], "denyOut": [], "allowPublicTraffic": true})), Ok(false));
+        assert_eq!(policy(json!({"denyOut": ["0.0.0.0/0"]})), Ok(true));
+        for refused in [
+            json!({"denyOut": ["0.0.0.0/0"], "allowOut": ["1.1.1.1"]}),
+            json!({"denyOut": ["10.0.0.0/8"]}),
+            json!({"allowPublicTraffic": false}),
+            json!({"somethingNew": 1}),
+            json!({"egressProxy": {"address": "a:1"}}),
+        ] {
+            assert_eq!(policy(refused.clone()), Err(ErrorCode::NotSupported), "{refused}");
+        }
+        assert_eq!(policy(json!([])), Err(ErrorCode::InvalidRequest));
+    }
+}

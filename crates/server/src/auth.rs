@@ -1,0 +1,193 @@
+//! Who asks: API keys. A key is looked up by its SHA-256, so that the time a lookup takes says nothing about the key.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use cabana_store::{ApiKey, Store, Team};
+use cabana_types::routing::API_KEY_HEADER;
+use cabana_types::{ErrorCode, KeyId, Secret, TeamId};
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+
+use crate::api::App;
+use crate::data_dir;
+use crate::error::{Error, Refusal};
+
+/// Id and name of the first team.
+pub const FIRST_TEAM: &str = "default";
+/// A key longer than this is not looked at.
+const MAX_KEY_BYTES: usize = 512;
+
+/// Who asks.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// Their team.
+    pub team: TeamId,
+    /// The public id of the key they used.
+    pub key: KeyId,
+    /// The key itself, as they sent it.
+    pub secret: Secret,
+}
+
+/// Every valid key.
+#[derive(Debug, Default)]
+pub struct Keys {
+    known: RwLock<HashMap<[u8; 32], Arc<Known>>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    id: KeyId,
+    team: TeamId,
+    /// Microseconds since 1970 of the last use that is not in the store yet; 0 for none.
+    used: AtomicI64,
+}
+
+impl Keys {
+    /// Reads the keys. On the first start this makes the first team and its first key, and it makes a key too when the key file was
+    /// deleted; such a new key is in the answer, to be shown once, and in the key file for the command line on this machine.
+    pub async fn open(store: &Store, key_file: &Path) -> Result<(Self, Option<Secret>), Error> {
+        let keys = Self::default();
+        let mut fresh = None;
+        let teams = store.teams().await?;
+        match teams.first() {
+            None => {
+                let team = Team { id: first_team(), name: FIRST_TEAM.into(), created_at: Timestamp::now() };
+                let (key, secret) = make(&team.id, "first");
+                // The file first: after a crash in between there is still no team, and the next start makes another key.
+                data_dir::write_secret(key_file, &secret)?;
+                store.found(team, key).await?;
+                fresh = Some(secret);
+            }
+            Some(team) if !key_file.exists() => {
+                let (key, secret) = make(&team.id, "local");
+                data_dir::write_secret(key_file, &secret)?;
+                store.add_key(key).await?;
+                fresh = Some(secret);
+            }
+            Some(_) => {}
+        }
+        for key in store.keys().await? {
+            keys.insert(key);
+        }
+        Ok((keys, fresh))
+    }
+
+    fn insert(&self, key: ApiKey) {
+        let known = Known { id: key.id, team: key.team, used: AtomicI64::new(0) };
+        self.known.write().unwrap_or_else(PoisonError::into_inner).insert(key.hash, Arc::new(known));
+    }
+
+    /// Who sent these headers.
+    pub fn caller(&self, headers: &HeaderMap) -> Result<Caller, Refusal> {
+        let Some(text) = sent(headers) else {
+            return Err(Refusal::new(
+                ErrorCode::Unauthorized,
+                "No API key was sent; put it into the header X-API-KEY (E2B_API_KEY for the SDKs). On the server it is in the file \
+                 `key` of the data directory",
+            ));
+        };
+        let known = (text.len() <= MAX_KEY_BYTES)
+            .then(|| hash(text))
+            .and_then(|hash| self.known.read().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned());
+        let Some(known) = known else {
+            return Err(Refusal::new(
+                ErrorCode::Unauthorized,
+                "The API key is not valid on this server; check E2B_API_KEY, and that E2B_API_URL names the server that made it",
+            ));
+        };
+        known.used.store(Timestamp::now().as_microsecond(), Ordering::Relaxed);
+        Ok(Caller { team: known.team.clone(), key: known.id.clone(), secret: Secret::new(text) })
+    }
+
+    /// Keys that were used since the last call, and when.
+    pub fn take_used(&self) -> Vec<(KeyId, Timestamp)> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known
+            .values()
+            .filter_map(|key| match key.used.swap(0, Ordering::Relaxed) {
+                0 => None,
+                us => Timestamp::from_microsecond(us).ok().map(|at| (key.id.clone(), at)),
+            })
+            .collect()
+    }
+}
+
+/// Refuses requests without a valid key, before anything of their body is read.
+pub async fn require_key(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Result<Response, Refusal> {
+    let caller = app.keys.caller(request.headers())?;
+    request.extensions_mut().insert(caller);
+    Ok(next.run(request).await)
+}
+
+/// The key that a request carries, in either of its forms.
+fn sent(headers: &HeaderMap) -> Option<&str> {
+    let plain = headers.get(API_KEY_HEADER).and_then(|v| v.to_str().ok()).map(str::trim).filter(|k| !k.is_empty());
+    let bearer = || {
+        let (scheme, key) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| key.trim()).filter(|k| !k.is_empty())
+    };
+    plain.or_else(bearer)
+}
+
+fn first_team() -> TeamId {
+    FIRST_TEAM.parse().expect("the first team's id is a valid one")
+}
+
+fn hash(key: &str) -> [u8; 32] {
+    Sha256::digest(key.as_bytes()).into()
+}
+
+/// Makes a key of E2B's form.
+fn make(team: &TeamId, name: &str) -> (ApiKey, Secret) {
+    let random: [u8; 20] = rand::random();
+    let hex: String = random.iter().map(|b| format!("{b:02x}")).collect();
+    let text = format!("e2b_{hex}");
+    let key = ApiKey {
+        id: KeyId::from_random(rand::random()),
+        team: team.clone(),
+        hash: hash(&text),
+        name: name.into(),
+        prefix: text[..6].into(),
+        suffix: text[text.len() - 4..].into(),
+        created_at: Timestamp::now(),
+        last_used_at: None,
+    };
+    (key, Secret::new(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_are_read() {
+        let headers = |pairs: &[(&'static str, &'static str)]| -> HeaderMap {
+            pairs.iter().map(|(n, v)| (n.parse().expect("name"), http::HeaderValue::from_static(v))).collect()
+        };
+        assert_eq!(sent(&headers(&[("x-api-key", "a")])), Some("a"));
+        assert_eq!(sent(&headers(&[("authorization", "Bearer b")])), Some("b"));
+        assert_eq!(sent(&headers(&[("authorization", "bearer  b ")])), Some("b"));
+        assert_eq!(sent(&headers(&[("authorization", "Bearer b"), ("x-api-key", "a")])), Some("a"));
+        assert_eq!(sent(&headers(&[("authorization", "Bearer b"), ("x-api-key", "")])), Some("b"));
+        assert_eq!(sent(&headers(&[("authorization", "Basic b")])), None);
+        assert_eq!(sent(&headers(&[])), None);
+    }
+
+    #[test]
+    fn made_keys_have_e2bs_form() {
+        let (key, secret) = make(&first_team(), "n");
+        let text = secret.expose();
+        assert_eq!(text.len(), 44);
+        assert!(text.starts_with("e2b_") && text[4..].bytes().all(|b| b.is_ascii_hexdigit()));
+        assert_eq!(key.hash, hash(text));
+        assert!(text.starts_with(&key.prefix) && text.ends_with(&key.suffix));
+    }
+}

@@ -1,0 +1,186 @@
+//! Configuration of the server: one typed struct, layers that fill it, and where each value came from.
+//! `defaults.toml` beside this file is the reference.
+
+mod layers;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use cabana_types::limits::{CPU_COUNT, DISK_MB, MAX_TIMEOUT_SECONDS, MEMORY_MB};
+use serde::Deserialize;
+
+pub use layers::{Loaded, Source};
+
+/// The compiled-in defaults, commented.
+pub const DEFAULTS: &str = include_str!("defaults.toml");
+/// The configuration file that is read if it is there.
+pub const DEFAULT_FILE: &str = "/etc/cabana/config.toml";
+
+/// Everything that can be set.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Where the API and the sandboxes' ports are served.
+    pub listen: SocketAddr,
+    /// Whether that may be beyond loopback without TLS.
+    pub allow_insecure_listen: bool,
+    /// Everything that the server keeps.
+    pub data_dir: PathBuf,
+    /// Domain under which sandboxes have host names; empty for none.
+    pub domain: String,
+    /// What sandboxes may use.
+    pub limits: Limits,
+    /// Their network.
+    pub network: Network,
+    /// Their disks.
+    pub pool: Pool,
+    /// How long things are remembered.
+    pub retention: Retention,
+}
+
+/// What sandboxes may use.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Most sandboxes at once.
+    pub max_sandboxes: u32,
+    /// Virtual CPUs of a sandbox that asks for none.
+    pub cpu_count: u32,
+    /// Memory of a sandbox that asks for none, MiB.
+    pub memory_mb: u32,
+    /// Disk of a sandbox that asks for none, MiB.
+    pub disk_mb: u32,
+    /// Most virtual CPUs of one sandbox; 0 for the machine's.
+    pub max_cpu_count: u32,
+    /// Most memory of one sandbox, MiB; 0 for the machine's.
+    pub max_memory_mb: u32,
+    /// Largest disk of one sandbox, MiB; 0 for no bound of its own.
+    pub max_disk_mb: u32,
+    /// Longest life of a sandbox from now, hours.
+    pub max_timeout_hours: u32,
+}
+
+/// The sandboxes' network.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Network {
+    /// Slots that are kept ready.
+    pub spare_slots: u32,
+    /// Name servers; empty for the machine's.
+    pub resolvers: Vec<IpAddr>,
+}
+
+/// The storage pool.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// What it is made of.
+    pub kind: PoolKind,
+    /// Size of its image, GiB; 0 for a share of what is free.
+    pub image_gb: u32,
+}
+
+/// What the storage pool is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PoolKind {
+    /// The best that the machine can do.
+    Auto,
+    /// btrfs, or an error.
+    Btrfs,
+    /// Plain directories, without disk limits.
+    Directory,
+}
+
+/// How long things are remembered.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retention {
+    /// Days for which an ended sandbox is.
+    pub tombstone_days: u32,
+}
+
+/// What is wrong with the configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error("read the configuration file {path}")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A layer makes no sense.
+    #[error("{origin}: {message}")]
+    Invalid {
+        /// Where the value came from.
+        origin: Source,
+        /// What is wrong with it, and what to do.
+        message: String,
+    },
+}
+
+impl Config {
+    /// The domain, if one is set.
+    pub fn domain(&self) -> Option<String> {
+        (!self.domain.is_empty()).then(|| self.domain.clone())
+    }
+
+    /// The database.
+    pub fn database(&self) -> PathBuf {
+        self.data_dir.join("cabana.db")
+    }
+
+    /// The file with the first key, for the command line on this machine.
+    pub fn key_file(&self) -> PathBuf {
+        self.data_dir.join("key")
+    }
+
+    /// Checks what types cannot: the setting at fault and what to do.
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        if !self.listen.ip().is_loopback() && !self.allow_insecure_listen {
+            return Err((
+                "listen",
+                format!(
+                    "{} can be reached from other machines, but keys and traffic would travel unencrypted: listen on \
+                     127.0.0.1 behind a proxy that speaks TLS, or set allow_insecure_listen = true if you trust the network",
+                    self.listen
+                ),
+            ));
+        }
+        if !self.data_dir.is_absolute() || self.data_dir == Path::new("/") {
+            return Err(("data_dir", format!("{} is not an absolute path to a directory", self.data_dir.display())));
+        }
+        if self.domain.contains(['/', '*', ' ', '@']) || self.domain.starts_with('.') {
+            let text =
+                format!("{:?} is not a domain: write it like sandboxes.example.com or e2b.test:8443", self.domain);
+            return Err(("domain", text));
+        }
+        let limits = &self.limits;
+        let checks = [
+            ("limits.max_sandboxes", limits.max_sandboxes, 1..=100_000, false),
+            ("limits.cpu_count", limits.cpu_count, CPU_COUNT, false),
+            ("limits.memory_mb", limits.memory_mb, MEMORY_MB, false),
+            ("limits.disk_mb", limits.disk_mb, DISK_MB, false),
+            ("limits.max_cpu_count", limits.max_cpu_count, CPU_COUNT, true),
+            ("limits.max_memory_mb", limits.max_memory_mb, MEMORY_MB, true),
+            ("limits.max_disk_mb", limits.max_disk_mb, DISK_MB, true),
+            ("limits.max_timeout_hours", limits.max_timeout_hours, 1..=MAX_TIMEOUT_HOURS, false),
+            ("network.spare_slots", self.network.spare_slots, 0..=256, false),
+            ("retention.tombstone_days", self.retention.tombstone_days, 0..=3650, false),
+        ];
+        for (name, value, range, zero_is_fine) in checks {
+            let fine = range.contains(&value) || (zero_is_fine && value == 0);
+            if !fine {
+                let (min, max) = (range.start(), range.end());
+                return Err((name, format!("must be between {min} and {max}, not {value}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "720")]
+const MAX_TIMEOUT_HOURS: u32 = (MAX_TIMEOUT_SECONDS / 3600) as u32;

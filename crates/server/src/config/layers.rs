@@ -1,0 +1,303 @@
+//! Layers of configuration: defaults < file < environment < flags. Later ones win, setting by setting.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use cabana_types::env;
+use toml::{Table, Value};
+
+use super::{Config, ConfigError, DEFAULT_FILE, DEFAULTS};
+
+/// Settings that an environment variable can set.
+const VARIABLES: [(&str, &str); 18] = [
+    (env::LISTEN, "listen"),
+    (env::ALLOW_INSECURE_LISTEN, "allow_insecure_listen"),
+    (env::DATA_DIR, "data_dir"),
+    (env::DOMAIN, "domain"),
+    (env::MAX_SANDBOXES, "limits.max_sandboxes"),
+    (env::CPU_COUNT, "limits.cpu_count"),
+    (env::MEMORY_MB, "limits.memory_mb"),
+    (env::DISK_MB, "limits.disk_mb"),
+    (env::MAX_CPU_COUNT, "limits.max_cpu_count"),
+    (env::MAX_MEMORY_MB, "limits.max_memory_mb"),
+    (env::MAX_DISK_MB, "limits.max_disk_mb"),
+    (env::MAX_TIMEOUT_HOURS, "limits.max_timeout_hours"),
+    (env::SPARE_SLOTS, "network.spare_slots"),
+    (env::RESOLVERS, "network.resolvers"),
+    (env::POOL_KIND, "pool.kind"),
+    (env::POOL_IMAGE_GB, "pool.image_gb"),
+    (env::TOMBSTONE_DAYS, "retention.tombstone_days"),
+    (env::CONFIG, ""),
+];
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The compiled-in defaults.
+    Default,
+    /// A configuration file.
+    File(PathBuf),
+    /// An environment variable.
+    Variable(&'static str),
+    /// A flag of the command line.
+    Flag(String),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Default => f.write_str("default"),
+            Source::File(path) => write!(f, "{}", path.display()),
+            Source::Variable(name) => f.write_str(name),
+            Source::Flag(name) => write!(f, "--{name}"),
+        }
+    }
+}
+
+/// A configuration with the source of each value.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The values.
+    pub config: Config,
+    settings: Settings,
+}
+
+type Settings = BTreeMap<String, (Value, Source)>;
+
+impl Loaded {
+    /// Reads every layer. `file` is the flag `--config`; `variable` reads the environment; `flags` are `(setting, value)` with the setting's
+    /// dotted name (`listen`, `limits.max_sandboxes`).
+    pub fn read(
+        file: Option<&Path>,
+        variable: impl Fn(&str) -> Option<String>,
+        flags: &[(String, String)],
+    ) -> Result<Self, ConfigError> {
+        let mut settings = Settings::new();
+        let defaults = parse(DEFAULTS, &Source::Default)?;
+        flatten("", defaults, &Source::Default, &mut settings);
+
+        let named = file.map(Path::to_owned).or_else(|| variable(env::CONFIG).map(PathBuf::from));
+        if let Some((path, text)) = read_file(named)? {
+            let source = Source::File(path);
+            let mut layer = Settings::new();
+            flatten("", parse(&text, &source)?, &source, &mut layer);
+            for (name, value) in layer {
+                overlay(&mut settings, &name, value.0, &source)?;
+            }
+            typed(&settings, &source)?;
+        }
+        for (variable_name, setting) in VARIABLES {
+            if setting.is_empty() {
+                continue;
+            }
+            if let Some(text) = variable(variable_name) {
+                let source = Source::Variable(variable_name);
+                let value = like(&settings, setting, &text, &source)?;
+                overlay(&mut settings, setting, value, &source)?;
+                typed(&settings, &source)?;
+            }
+        }
+        for (setting, text) in flags {
+            let source = Source::Flag(setting.replace('_', "-"));
+            let value = like(&settings, setting, text, &source)?;
+            overlay(&mut settings, setting, value, &source)?;
+            typed(&settings, &source)?;
+        }
+        let config = typed(&settings, &Source::Default)?;
+        config.check().map_err(|(setting, message)| {
+            let origin = settings.get(setting).map_or(Source::Default, |(_, source)| source.clone());
+            ConfigError::Invalid { origin, message: format!("{setting}: {message}") }
+        })?;
+        Ok(Self { config, settings })
+    }
+
+    /// Every setting with its value and where it came from, a line each.
+    pub fn describe(&self) -> String {
+        let lines: Vec<(String, &Source)> =
+            self.settings.iter().map(|(name, (value, source))| (format!("{name} = {value}"), source)).collect();
+        let width = lines.iter().map(|(text, _)| text.chars().count()).max().unwrap_or_default();
+        lines.iter().map(|(text, source)| format!("{text:width$}  # {source}\n")).collect()
+    }
+}
+
+fn parse(text: &str, source: &Source) -> Result<Table, ConfigError> {
+    text.parse().map_err(|e: toml::de::Error| ConfigError::Invalid { origin: source.clone(), message: e.to_string() })
+}
+
+/// A file that was named must be there; the usual one may be missing.
+fn read_file(named: Option<PathBuf>) -> Result<Option<(PathBuf, String)>, ConfigError> {
+    let (path, must_exist) = match named {
+        Some(path) => (path, true),
+        None => (PathBuf::from(DEFAULT_FILE), false),
+    };
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(Some((path, text))),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(None),
+        Err(source) => Err(ConfigError::Read { path, source }),
+    }
+}
+
+fn flatten(prefix: &str, table: Table, source: &Source, into: &mut Settings) {
+    for (name, value) in table {
+        let full = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
+        match value {
+            Value::Table(inner) => flatten(&full, inner, source, into),
+            value => {
+                into.insert(full, (value, source.clone()));
+            }
+        }
+    }
+}
+
+/// Sets a setting that the defaults know.
+fn overlay(settings: &mut Settings, name: &str, value: Value, source: &Source) -> Result<(), ConfigError> {
+    match settings.get_mut(name) {
+        Some(slot) => {
+            *slot = (value, source.clone());
+            Ok(())
+        }
+        None => {
+            let known: Vec<&str> = settings.keys().map(String::as_str).collect();
+            Err(ConfigError::Invalid {
+                origin: source.clone(),
+                message: format!("there is no setting {name:?}; there are {}", known.join(", ")),
+            })
+        }
+    }
+}
+
+/// Reads a text as a value of the kind that the setting has.
+fn like(settings: &Settings, name: &str, text: &str, source: &Source) -> Result<Value, ConfigError> {
+    let wrong = |expected: &str| ConfigError::Invalid {
+        origin: source.clone(),
+        message: format!("{name}: expected {expected}, not {text:?}"),
+    };
+    match settings.get(name).map(|(value, _)| value) {
+        Some(Value::Integer(_)) => text.trim().parse().map(Value::Integer).map_err(|_| wrong("a number")),
+        Some(Value::Boolean(_)) => match text.trim() {
+            "1" | "true" | "yes" => Ok(Value::Boolean(true)),
+            "" | "0" | "false" | "no" => Ok(Value::Boolean(false)),
+            _ => Err(wrong("true or false")),
+        },
+        Some(Value::Array(_)) => Ok(Value::Array(
+            text.split(',').map(str::trim).filter(|t| !t.is_empty()).map(|t| Value::String(t.into())).collect(),
+        )),
+        _ => Ok(Value::String(text.into())),
+    }
+}
+
+/// The settings as a typed configuration; an error is blamed on the layer that was put on last.
+fn typed(settings: &Settings, source: &Source) -> Result<Config, ConfigError> {
+    let mut root = Table::new();
+    for (name, (value, _)) in settings {
+        let (path, last) = name.rsplit_once('.').map_or((None, name.as_str()), |(path, last)| (Some(path), last));
+        let table = match path {
+            None => &mut root,
+            // The defaults have one level of tables, and names beyond them are refused before.
+            Some(path) => match root.entry(path).or_insert_with(|| Value::Table(Table::new())) {
+                Value::Table(table) => table,
+                _ => continue,
+            },
+        };
+        table.insert(last.into(), value.clone());
+    }
+    Config::deserialize(root)
+        .map_err(|e| ConfigError::Invalid { origin: source.clone(), message: e.to_string().trim().replace('\n', " ") })
+}
+
+use serde::Deserialize as _;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::PoolKind;
+
+    fn read(file: Option<&str>, variables: &[(&str, &str)], flags: &[(&str, &str)]) -> Result<Loaded, ConfigError> {
+        let dir = tempfile::tempdir().expect("directory");
+        let path = dir.path().join("config.toml");
+        std::fs::write(&path, file.unwrap_or_default()).expect("write");
+        let flags: Vec<_> = flags.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Loaded::read(
+            Some(&path),
+            |name| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()),
+            &flags,
+        )
+    }
+
+    fn complaint(file: &str, variables: &[(&str, &str)], flags: &[(&str, &str)]) -> String {
+        read(Some(file), variables, flags).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn zero_configuration_works() {
+        let loaded = read(None, &[], &[]).expect("defaults");
+        assert_eq!(loaded.config.listen.to_string(), "127.0.0.1:3000");
+        assert_eq!(loaded.config.domain(), None);
+        assert_eq!(loaded.config.pool.kind, PoolKind::Auto);
+    }
+
+    #[test]
+    fn every_setting_has_a_variable_and_is_described() {
+        let loaded = read(None, &[], &[]).expect("defaults");
+        for name in loaded.settings.keys() {
+            assert!(VARIABLES.iter().any(|(_, setting)| setting == name), "{name} has no variable");
+        }
+        for (variable, setting) in VARIABLES {
+            if setting.is_empty() {
+                continue;
+            }
+            assert!(loaded.settings.contains_key(setting), "{variable} sets {setting}, which is not there");
+            assert!(DEFAULTS.contains(variable), "{variable} is not in defaults.toml");
+        }
+    }
+
+    #[test]
+    fn later_layers_win_and_are_named() {
+        let file = "domain = \"a.test\"\n[limits]\nmax_sandboxes = 5\ncpu_count = 1\n";
+        let loaded = read(
+            Some(file),
+            &[("CABANA_DOMAIN", "b.test"), ("CABANA_CPU_COUNT", "3"), ("CABANA_RESOLVERS", "1.1.1.1, 9.9.9.9")],
+            &[("limits.cpu_count", "4")],
+        )
+        .expect("valid");
+        let limits = &loaded.config.limits;
+        assert_eq!((limits.max_sandboxes, limits.cpu_count, limits.memory_mb), (5, 4, 1024));
+        assert_eq!(loaded.config.domain().as_deref(), Some("b.test"));
+        assert_eq!(loaded.config.network.resolvers.len(), 2);
+        let text = loaded.describe();
+        let line = |name: &str| text.lines().find(|l| l.starts_with(name)).expect("line").to_owned();
+        assert!(line("domain").ends_with("# CABANA_DOMAIN"));
+        assert!(line("limits.cpu_count").ends_with("# --limits.cpu-count"));
+        assert!(line("limits.max_sandboxes").ends_with("config.toml"));
+        assert!(line("limits.memory_mb").ends_with("# default"));
+    }
+
+    #[test]
+    fn mistakes_name_their_place() {
+        assert!(complaint("lissten = \"x\"", &[], &[]).contains("there is no setting \"lissten\""));
+        assert!(complaint("[limits]\nmax_sandboxes = \"many\"", &[], &[]).contains("config.toml"));
+        assert!(complaint("listen = \"here\"", &[], &[]).contains("config.toml"));
+        assert!(complaint("listen = [", &[], &[]).contains("config.toml"));
+        let text = complaint("", &[("CABANA_MAX_SANDBOXES", "lots")], &[]);
+        assert_eq!(text, "CABANA_MAX_SANDBOXES: limits.max_sandboxes: expected a number, not \"lots\"");
+        let text = complaint("", &[("CABANA_MAX_SANDBOXES", "0")], &[]);
+        assert_eq!(text, "CABANA_MAX_SANDBOXES: limits.max_sandboxes: must be between 1 and 100000, not 0");
+        assert!(complaint("", &[], &[("pool.kind", "tape")]).contains("--pool.kind"));
+    }
+
+    #[test]
+    fn listening_beyond_loopback_must_be_meant() {
+        let text = complaint("", &[], &[("listen", "0.0.0.0:3000")]);
+        assert!(text.starts_with("--listen: listen: 0.0.0.0:3000 can be reached from other machines"), "{text}");
+        assert!(text.contains("allow_insecure_listen = true"), "{text}");
+        assert!(read(Some("allow_insecure_listen = true"), &[], &[("listen", "0.0.0.0:3000")]).is_ok());
+        assert!(read(None, &[], &[("listen", "[::1]:3000")]).is_ok());
+    }
+
+    #[test]
+    fn a_named_file_must_be_there() {
+        let error = Loaded::read(Some(Path::new("/nonexistent/cabana.toml")), |_| None, &[]).expect_err("missing");
+        assert!(matches!(error, ConfigError::Read { .. }));
+    }
+}

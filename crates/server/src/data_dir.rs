@@ -1,0 +1,80 @@
+//! The data directory: one server at a time, and files that only root reads.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use cabana_types::Secret;
+
+use crate::error::Error;
+
+/// Holds the data directory for this process. The kernel lets go of it when the process ends, however it ends.
+#[derive(Debug)]
+pub struct DataDir {
+    _lock: File,
+}
+
+impl DataDir {
+    /// Makes the directory if it is not there, and takes it.
+    pub fn take(path: &Path) -> Result<Self, Error> {
+        let failed = |action| move |source| Error::Path { action, path: path.to_owned(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed("create"))?;
+        let file = path.join("lock");
+        let lock = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(&file)
+            .map_err(|source| Error::Path { action: "open", path: file.clone(), source })?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(Error::InUse { path: path.to_owned() }),
+            Err(TryLockError::Error(source)) => Err(Error::Path { action: "lock", path: file, source }),
+        }
+    }
+}
+
+/// Writes a secret into a file that only its owner reads, whole or not at all.
+pub fn write_secret(path: &Path, secret: &Secret) -> Result<(), Error> {
+    let failed = |action| move |source| Error::Path { action, path: path.to_owned(), source };
+    let draft = path.with_extension("new");
+    match std::fs::remove_file(&draft) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed("write")(e)),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).map_err(failed("write"))?;
+    file.write_all(secret.expose().as_bytes()).map_err(failed("write"))?;
+    file.write_all(b"\n").map_err(failed("write"))?;
+    file.sync_all().map_err(failed("write"))?;
+    std::fs::rename(&draft, path).map_err(failed("write"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_second_server_is_refused() {
+        let dir = tempfile::tempdir().expect("directory");
+        let path = dir.path().join("a/b");
+        let first = DataDir::take(&path).expect("first");
+        assert!(matches!(DataDir::take(&path), Err(Error::InUse { .. })));
+        drop(first);
+        DataDir::take(&path).expect("after the first is gone");
+        assert_eq!(std::fs::metadata(&path).expect("stat").permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn secrets_are_for_their_owner() {
+        let dir = tempfile::tempdir().expect("directory");
+        let path = dir.path().join("key");
+        for text in ["a", "b"] {
+            write_secret(&path, &Secret::new(text)).expect("write");
+            assert_eq!(std::fs::read_to_string(&path).expect("read").trim(), text);
+            assert_eq!(std::fs::metadata(&path).expect("stat").permissions().mode() & 0o777, 0o600);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! What can go wrong in the server, and the one place that knows HTTP status codes: how a refusal stands on the wire.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use cabana_types::wire::ErrorBody;
+use cabana_types::{ErrorCode, SandboxId};
+use http::{HeaderName, HeaderValue, StatusCode};
+
+use crate::lifecycle;
+
+/// Why the server could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The configuration makes no sense.
+    #[error(transparent)]
+    Config(#[from] crate::config::ConfigError),
+    /// An operation on a file or directory failed.
+    #[error("{action} {path}")]
+    Path {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Another server uses the data directory.
+    #[error(
+        "another Cabana server is using {path}: stop it first, or start this one with another data directory (CABANA_DATA_DIR)"
+    )]
+    InUse {
+        /// The data directory.
+        path: PathBuf,
+    },
+    /// The address cannot be listened on.
+    #[error("listen on {address}")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Serving ended with an error.
+    #[error("serve")]
+    Serve(#[source] std::io::Error),
+    /// The store failed.
+    #[error("the store")]
+    Store(#[from] cabana_store::Error),
+    /// The backend failed.
+    #[error("the backend")]
+    Backend(#[from] cabana_runtime::Error),
+}
+
+/// A request that is not granted: the answer's code and what to do next.
+#[derive(Debug)]
+pub struct Refusal {
+    code: ErrorCode,
+    message: String,
+}
+
+/// Tells E2B's clients whether to try again by themselves.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("should-retry");
+
+impl Refusal {
+    /// A refusal with a message that says what to do next.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// The request is not well formed, or a value is out of its range.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::InvalidRequest, message)
+    }
+
+    /// There is no such sandbox, or it is not the caller's.
+    pub fn no_sandbox(id: &str) -> Self {
+        Self::new(
+            ErrorCode::SandboxNotFound,
+            format!("Sandbox {} was not found; list yours with GET /v2/sandboxes", short(id)),
+        )
+    }
+
+    /// The sandbox is gone, and why.
+    pub fn ended(id: &SandboxId, cause: &cabana_types::sandbox::EndCause) -> Self {
+        Self::new(ErrorCode::SandboxNotFound, format!("Sandbox {id} {}; create a new one", cause.describe()))
+    }
+
+    /// A fault of ours. The log has the details, the answer does not.
+    pub fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
+        tracing::error!(error = cabana_runtime::error::chain(error), "a request failed");
+        Self::new(ErrorCode::Internal, "The server failed; its log says more under the id in the header x-request-id")
+    }
+
+    /// The code of the answer.
+    pub fn code(&self) -> ErrorCode {
+        self.code
+    }
+}
+
+/// The HTTP status of each code.
+pub fn status(code: ErrorCode) -> StatusCode {
+    match code {
+        ErrorCode::Unauthorized => StatusCode::UNAUTHORIZED,
+        ErrorCode::InvalidRequest | ErrorCode::NotSupported => StatusCode::BAD_REQUEST,
+        ErrorCode::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        ErrorCode::RouteNotFound | ErrorCode::SandboxNotFound | ErrorCode::TemplateNotFound => StatusCode::NOT_FOUND,
+        ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        ErrorCode::TemplateNotReady | ErrorCode::SandboxStateConflict | ErrorCode::IdempotencyConflict => {
+            StatusCode::CONFLICT
+        }
+        ErrorCode::SandboxCapacityUnavailable => StatusCode::TOO_MANY_REQUESTS,
+        ErrorCode::SandboxUnresponsive => StatusCode::BAD_GATEWAY,
+        ErrorCode::StorageFull => StatusCode::INSUFFICIENT_STORAGE,
+        ErrorCode::ServiceUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorCode::SandboxCreateFailed | ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status = status(self.code);
+        let body = ErrorBody { code: status.as_u16(), message: self.message, error_code: Some(self.code) };
+        let mut response = (status, Json(body)).into_response();
+        match self.code {
+            // Room does not appear within the seconds that clients would wait: tell the caller at once.
+            ErrorCode::SandboxCapacityUnavailable => {
+                response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+            }
+            ErrorCode::ServiceUnavailable => {
+                response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("true"));
+                response.headers_mut().insert(http::header::RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            ErrorCode::Unauthorized => {
+                response.headers_mut().insert(http::header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+impl From<cabana_types::limits::OutOfRange> for Refusal {
+    fn from(error: cabana_types::limits::OutOfRange) -> Self {
+        Self::invalid(error.to_string())
+    }
+}
+
+impl From<cabana_store::Error> for Refusal {
+    fn from(error: cabana_store::Error) -> Self {
+        match error {
+            cabana_store::Error::NoSandbox(id) => Self::no_sandbox(id.as_str()),
+            cabana_store::Error::NotRunning { id, state } => {
+                Self::new(ErrorCode::SandboxStateConflict, format!("Sandbox {id} is {state}"))
+            }
+            cabana_store::Error::Full { .. } => {
+                Self::new(ErrorCode::StorageFull, "The disk of the server's data directory is full; free some space")
+            }
+            cabana_store::Error::Closed => Self::new(ErrorCode::ServiceUnavailable, "The server is shutting down"),
+            error => Self::internal(&error),
+        }
+    }
+}
+
+impl From<lifecycle::CreateError> for Refusal {
+    fn from(error: lifecycle::CreateError) -> Self {
+        use lifecycle::CreateError as E;
+        match error {
+            E::Capacity { limit } => Self::new(
+                ErrorCode::SandboxCapacityUnavailable,
+                format!(
+                    "All {limit} sandboxes that this server allows are in use; kill one, or raise limits.max_sandboxes"
+                ),
+            ),
+            E::Conflict { key } => Self::new(
+                ErrorCode::IdempotencyConflict,
+                format!("The idempotency key {key} was used before with another request; choose another one"),
+            ),
+            E::Spent { key, id, cause } => Self::new(
+                ErrorCode::IdempotencyConflict,
+                format!("The sandbox {id} that was made with the idempotency key {key} {cause}; choose another key"),
+            ),
+            E::Ended { id, cause } => Self::ended(&id, &cause),
+            E::ShuttingDown => Self::new(ErrorCode::ServiceUnavailable, "The server is shutting down; try again"),
+            E::Launch { id, source } => refuse_launch(&id, &source),
+            E::TooSlow { id, seconds } => Self::new(
+                ErrorCode::SandboxCreateFailed,
+                format!(
+                    "Sandbox {id} was not up within {seconds} s; try again, and see the server's log if it stays so"
+                ),
+            ),
+            E::Store(error) => error.into(),
+        }
+    }
+}
+
+fn refuse_launch(id: &SandboxId, source: &cabana_runtime::Error) -> Refusal {
+    use cabana_runtime::Error as E;
+    let text = cabana_runtime::error::chain(source);
+    match source {
+        E::Full { limit } => lifecycle::CreateError::Capacity { limit: *limit }.into(),
+        E::NoBuild(build) => Refusal::new(
+            ErrorCode::TemplateNotReady,
+            format!("The root filesystem of the template's build {build} is missing on this server; build it again"),
+        ),
+        _ if is_disk_full(source) => {
+            Refusal::new(ErrorCode::StorageFull, format!("The server's disk is full; free some space ({text})"))
+        }
+        _ => Refusal::new(ErrorCode::SandboxCreateFailed, format!("Sandbox {id} could not be created: {text}")),
+    }
+}
+
+fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|e| matches!(e.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded))
+        {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+/// A text from outside, short enough to be repeated in an answer.
+pub fn short(text: &str) -> String {
+    let kept: String = text.chars().filter(|c| !c.is_control()).take(64).collect();
+    if kept.chars().count() < text.chars().count() { format!("{kept}…") } else { kept }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_an_error_status() {
+        for code in ErrorCode::ALL {
+            let status = status(*code);
+            assert!(status.is_client_error() || status.is_server_error(), "{code}");
+        }
+    }
+
+    #[test]
+    fn texts_from_outside_are_cut() {
+        assert_eq!(short("abc\r\n"), "abc…");
+        assert_eq!(short(&"x".repeat(100)).chars().count(), 65);
+    }
+}

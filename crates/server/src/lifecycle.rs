@@ -1,0 +1,168 @@
+//! What brings the world to what the store says. Handlers write intent through here, durably; tasks of this module act on it: they
+//! bring sandboxes up, watch them, end them when their time is over, and remove what is left of them. Whatever a crash interrupts,
+//! [`Lifecycle::recover`] takes up again.
+//!
+//! Each sandbox of which something may be in the world has an [`Entry`], whose lock is held by whoever asks the backend about it.
+
+mod backoff;
+mod create;
+mod end;
+mod expiry;
+mod housekeeping;
+mod recover;
+mod registry;
+mod usage;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cabana_runtime::{Backend, Live};
+use cabana_store::{Sandbox, Store};
+use cabana_types::SandboxId;
+use cabana_types::sandbox::EndCause;
+use jiff::Timestamp;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::directory::{Directory, Route};
+use expiry::Expiry;
+use registry::{Entry, Registry};
+
+pub use create::{CreateError, Wish};
+pub use usage::UsageError;
+
+/// How long a sandbox may take to come up.
+const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
+/// How long a caller waits until what it ended is removed. The intent is durable by then; the rest may go on without it.
+const SWEEP_WAIT: Duration = Duration::from_secs(10);
+/// How long tasks under way may take when the server stops. What they leave is taken up again at the next start.
+const STOP_WAIT: Duration = Duration::from_secs(15);
+/// Sandboxes that are removed at the same time.
+const SWEEPS: usize = 16;
+
+/// The lives of all sandboxes.
+pub struct Lifecycle {
+    store: Store,
+    backend: Arc<dyn Backend>,
+    directory: Arc<Directory>,
+    registry: Registry,
+    expiry: Expiry,
+    max_sandboxes: u32,
+    sweeps: Semaphore,
+    tasks: TaskTracker,
+    stopping: CancellationToken,
+}
+
+impl std::fmt::Debug for Lifecycle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lifecycle").field("backend", &self.backend.name()).finish_non_exhaustive()
+    }
+}
+
+impl Lifecycle {
+    /// Nothing runs yet: call [`Lifecycle::recover`], then [`Lifecycle::start`].
+    pub fn new(store: Store, backend: Arc<dyn Backend>, directory: Arc<Directory>, max_sandboxes: u32) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            backend,
+            directory,
+            registry: Registry::default(),
+            expiry: Expiry::default(),
+            max_sandboxes,
+            sweeps: Semaphore::new(SWEEPS),
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+        })
+    }
+
+    /// Starts the timer and the housekeeping.
+    pub fn start(self: &Arc<Self>, tombstones: Duration) {
+        self.tasks.spawn(Arc::clone(self).run_timer());
+        self.tasks.spawn(Arc::clone(self).keep_house(tombstones));
+    }
+
+    /// Stops acting. Sandboxes stay up; what is under way gets a while to finish.
+    pub async fn stop(&self) {
+        self.stopping.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(STOP_WAIT, self.tasks.wait()).await.is_err() {
+            tracing::warn!("some work on sandboxes is left for the next start");
+        }
+    }
+
+    /// Ends a sandbox. Returns when it is gone for every caller, and usually when nothing of it is left.
+    pub async fn kill(self: &Arc<Self>, id: &SandboxId, cause: EndCause) -> Result<(), cabana_store::Error> {
+        let (this, id) = (Arc::clone(self), id.clone());
+        // In a task of its own: a client that hangs up must not stop it between the intent and the deed.
+        let task = self.tasks.spawn(async move {
+            this.store.end(id.clone(), cause, Timestamp::now()).await?;
+            Ok(this.sweep(&id))
+        });
+        let entry = task.await.unwrap_or(Err(cabana_store::Error::Closed))?;
+        let _ = tokio::time::timeout(SWEEP_WAIT, entry.attempted.cancelled()).await;
+        Ok(())
+    }
+
+    /// Sets when a sandbox expires; with `extend`, never to an earlier time.
+    pub async fn set_timeout(
+        self: &Arc<Self>,
+        id: &SandboxId,
+        seconds: u64,
+        extend: bool,
+    ) -> Result<Sandbox, cabana_store::Error> {
+        let entry = self.registry.get(id).ok_or_else(|| cabana_store::Error::NoSandbox(id.clone()))?;
+        let (this, id) = (Arc::clone(self), id.clone());
+        let task = self.tasks.spawn(async move {
+            // Under the lock, so that of two changes the later one also has the timer.
+            let _held = entry.lock.lock().await;
+            let now = Timestamp::now();
+            let sandbox = this.store.set_end_at(id.clone(), later(now, seconds), extend, now).await?;
+            this.expiry.set(&id, sandbox.end_at, now);
+            Ok(sandbox)
+        });
+        let sandbox = task.await.unwrap_or(Err(cabana_store::Error::Closed))?;
+        if seconds == 0 && !extend {
+            // Do not make the caller wait for the timer to see the effect.
+            self.expire(&sandbox.id, sandbox.end_at).await;
+        }
+        Ok(sandbox)
+    }
+
+    /// How many sandboxes are up.
+    pub fn running(&self) -> usize {
+        self.directory.len()
+    }
+
+    /// The backend's name.
+    pub fn backend_name(&self) -> &'static str {
+        self.backend.name()
+    }
+
+    /// Makes a sandbox that is up reachable, watches it and sets its timer. The caller holds the entry's lock.
+    fn publish(self: &Arc<Self>, sandbox: &Sandbox, live: Live, oom_kills_told: u64) {
+        let gone = CancellationToken::new();
+        self.directory.insert(Route {
+            id: live.id.clone(),
+            address: live.address,
+            guest_socket: live.guest_socket,
+            access_token: sandbox.access_token.clone(),
+            gone: gone.clone(),
+        });
+        self.expiry.set(&live.id, sandbox.end_at, Timestamp::now());
+        self.tasks.spawn(Arc::clone(self).watch(live.id, live.vitals, gone, oom_kills_told));
+    }
+
+    /// Takes a sandbox off the edge and the timer.
+    fn withdraw(&self, id: &SandboxId) {
+        self.directory.remove(id);
+        self.expiry.remove(id);
+    }
+}
+
+/// A time so many seconds later; the bounds of timeouts keep it far from the end of time.
+fn later(at: Timestamp, seconds: u64) -> Timestamp {
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+    at.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,61 @@
+//! What has to be done now and then: forgetting old tombstones, and removing what nobody remembers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::MissedTickBehavior;
+
+use super::Lifecycle;
+
+/// How often.
+const EVERY: Duration = Duration::from_secs(600);
+/// Tombstones forgotten in one transaction.
+const AT_ONCE: u32 = 500;
+
+impl Lifecycle {
+    pub(super) async fn keep_house(self: Arc<Self>, tombstones: Duration) {
+        let mut tick = tokio::time::interval(EVERY);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = self.stopping.cancelled() => return,
+                _ = tick.tick() => {}
+            }
+            self.forget_tombstones(tombstones).await;
+            self.find_strangers().await;
+        }
+    }
+
+    async fn forget_tombstones(&self, age: Duration) {
+        let age = SignedDuration::try_from(age).unwrap_or(SignedDuration::MAX);
+        let Ok(before) = Timestamp::now().checked_sub(age) else { return };
+        loop {
+            match self.store.purge(before, AT_ONCE).await {
+                Ok(purged) if purged >= u64::from(AT_ONCE) => {}
+                Ok(_) => return,
+                Err(error) => {
+                    tracing::warn!(error = cabana_runtime::error::chain(&error), "could not forget old tombstones");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// A sandbox is in the registry before anything of it is in the world, and until nothing is: whatever else the backend finds
+    /// is nobody's.
+    async fn find_strangers(&self) {
+        let found = match self.backend.inventory().await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(error = cabana_runtime::error::chain(&error), "could not look for forgotten sandboxes");
+                return;
+            }
+        };
+        for id in found {
+            if self.registry.get(&id).is_none() {
+                self.remove_stranger(&id).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Putting the parts together: what starts in which order, what stops in which order.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cabana_runtime::Backend;
+use cabana_store::{Build, BuildStatus, Store};
+use cabana_types::{BuildId, Resources, SandboxId, Secret, TemplateId};
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{self, App};
+use crate::auth::{FIRST_TEAM, Keys};
+use crate::bounds::Bounds;
+use crate::config::Config;
+use crate::data_dir::DataDir;
+use crate::directory::Directory;
+use crate::edge::{self, Edge, Tombstones};
+use crate::error::Error;
+use crate::lifecycle::Lifecycle;
+
+/// How often the use of keys is written down.
+const NOTE_KEYS_EVERY: Duration = Duration::from_secs(30);
+
+/// A server that has taken up what an earlier one left, and listens.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    app: Arc<App>,
+    directory: Arc<Directory>,
+    fresh_key: Option<Secret>,
+    // Last: the directory is let go when everything else is.
+    _data_dir: DataDir,
+}
+
+impl Server {
+    /// Opens the store, takes up what is there, and listens; requests wait until [`Server::run`]. The caller takes the data directory first,
+    /// because the backend keeps things there too.
+    pub async fn start(config: &Config, data_dir: DataDir, backend: Arc<dyn Backend>) -> Result<Self, Error> {
+        let failed = |source| Error::Listen { address: config.listen, source };
+        let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let store = Store::open(&config.database()).await?;
+        let (keys, fresh_key) = Keys::open(&store, &config.key_file()).await?;
+        let bounds = Bounds::new(&config.limits);
+        let directory = Arc::new(Directory::default());
+        let lifecycle = Lifecycle::new(store.clone(), backend, Arc::clone(&directory), bounds.max_sandboxes);
+        lifecycle.recover().await?;
+        let days = u64::from(config.retention.tombstone_days);
+        lifecycle.start(Duration::from_secs(days * 24 * 3600));
+        let app = Arc::new(App { store, lifecycle, keys, bounds, domain: config.domain() });
+        Ok(Self { listener, address, app, directory, fresh_key, _data_dir: data_dir })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A key that was made by this start, to be shown once. It is also in the key file.
+    pub fn fresh_key(&self) -> Option<&Secret> {
+        self.fresh_key.as_ref()
+    }
+
+    /// A handle for registering templates, also while the server runs.
+    pub fn templates(&self) -> Templates {
+        Templates { app: Arc::clone(&self.app) }
+    }
+
+    /// Serves until `shutdown`. Sandboxes stay up.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
+        let Self { listener, app, directory, _data_dir: data_dir, .. } = self;
+        let gone = Arc::new(Gone { store: app.store.clone() });
+        let edge = Edge::new(directory, app.domain.clone(), gone).with_disk_used(disk_used(&app.lifecycle));
+        let noting = tokio::spawn(note_keys(Arc::clone(&app), shutdown.clone()));
+        let served =
+            edge::listener::serve(listener, Arc::new(edge), api::router(Arc::clone(&app)), shutdown.clone()).await;
+        // Serving may also have ended with an error.
+        shutdown.cancel();
+        app.lifecycle.stop().await;
+        let _ = noting.await;
+        app.store.close().await;
+        drop(data_dir);
+        served.map_err(Error::Serve)
+    }
+}
+
+/// Runs a server from its start to `shutdown`.
+pub async fn serve(
+    config: &Config,
+    data_dir: DataDir,
+    backend: Arc<dyn Backend>,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
+    Server::start(config, data_dir, backend).await?.run(shutdown).await
+}
+
+/// A template whose root filesystem is made outside of the server.
+#[derive(Debug, Clone)]
+pub struct TemplateSpec {
+    /// Its alias, `base`.
+    pub alias: String,
+    /// The build that holds its root filesystem.
+    pub build: BuildId,
+    /// Whether that is there yet.
+    pub ready: bool,
+    /// What its sandboxes get unless they ask for something else.
+    pub resources: Resources,
+    /// User of commands that name none.
+    pub default_user: String,
+    /// Working directory of commands that name none; `None` for the user's home.
+    pub default_workdir: Option<String>,
+    /// Environment of every command.
+    pub env: std::collections::BTreeMap<String, String>,
+}
+
+/// Registers templates.
+#[derive(Debug, Clone)]
+pub struct Templates {
+    app: Arc<App>,
+}
+
+impl Templates {
+    /// The finished build that a template of the first team starts from, if there is one.
+    pub async fn build_of(&self, alias: &str) -> Result<Option<BuildId>, Error> {
+        let team = first_team();
+        let template = self.app.store.template_by_alias(&team, None, alias).await?;
+        let build = template.and_then(|t| t.build).filter(|b| b.status == BuildStatus::Ready);
+        Ok(build.map(|b| b.id))
+    }
+
+    /// Makes sure that the first team has this template, for every team to use. With `ready: false` it announces a template that is still
+    /// being built: creations are then told to wait. An announced build never replaces a finished one.
+    pub async fn ensure(&self, spec: TemplateSpec) -> Result<TemplateId, Error> {
+        let now = Timestamp::now();
+        let build = Build {
+            id: spec.build,
+            status: if spec.ready { BuildStatus::Ready } else { BuildStatus::Building },
+            created_at: now,
+            finished_at: spec.ready.then_some(now),
+            error: None,
+            default_user: spec.default_user,
+            default_workdir: spec.default_workdir,
+            env: spec.env,
+        };
+        let id = TemplateId::from_random(rand::random());
+        Ok(self.app.store.ensure_template(id, first_team(), spec.alias, true, spec.resources, build).await?)
+    }
+}
+
+fn first_team() -> cabana_types::TeamId {
+    FIRST_TEAM.parse().expect("the first team's id is a valid one")
+}
+
+/// Tells the edge why a sandbox is not there.
+#[derive(Debug)]
+struct Gone {
+    store: Store,
+}
+
+impl Tombstones for Gone {
+    fn why<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let sandbox = self.store.sandbox(id).await.ok().flatten()?;
+            sandbox.state.cause().map(|cause| format!("The sandbox {}.", cause.describe()))
+        })
+    }
+}
+
+fn disk_used(lifecycle: &Arc<Lifecycle>) -> edge::DiskUsed {
+    let lifecycle = Arc::clone(lifecycle);
+    Arc::new(move |id| {
+        let (lifecycle, id) = (Arc::clone(&lifecycle), id.clone());
+        Box::pin(async move { lifecycle.disk_used(&id).await })
+    })
+}
+
+/// Writes down now and then which keys were used, and once more at the end.
+async fn note_keys(app: Arc<App>, shutdown: CancellationToken) {
+    loop {
+        let ended = tokio::select! {
+            () = shutdown.cancelled() => true,
+            () = tokio::time::sleep(NOTE_KEYS_EVERY) => false,
+        };
+        let used = app.keys.take_used();
+        if !used.is_empty()
+            && let Err(error) = app.store.touch_keys(used).await
+        {
+            tracing::warn!(error = cabana_runtime::error::chain(&error), "could not note the use of API keys");
+        }
+        if ended {
+            return;
+        }
+    }
+}
