@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use cabana_types::SandboxId;
 use cabana_types::env;
@@ -60,8 +61,15 @@ pub(crate) enum Command {
     Events(commands::events::Args),
     #[command(subcommand)]
     Templates(commands::templates::Command),
+    Doctor(commands::doctor::Args),
     Completions(commands::completions::Args),
     Openapi(commands::openapi::Args),
+    /// The process that clones sandboxes; started by the server
+    #[command(hide = true)]
+    Launcher {
+        /// The guest daemon's executable
+        guest: PathBuf,
+    },
 }
 
 /// What a new sandbox is like.

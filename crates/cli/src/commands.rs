@@ -3,6 +3,7 @@
 pub(crate) mod completions;
 pub(crate) mod cp;
 pub(crate) mod create;
+pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod exec;
 pub(crate) mod kill;
@@ -48,7 +49,10 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Logs(args) => logs::run(args, context).await,
         Command::Events(args) => events::run(args, context).await,
         Command::Templates(command) => templates::run(command, context).await,
+        Command::Doctor(args) => doctor::run(args, context).await,
         Command::Completions(args) => completions::run(&args, context),
+        // `main` runs it before there are threads.
+        Command::Launcher { .. } => Err(Failure::yours("the launcher cannot be started from here")),
         Command::Openapi(args) => openapi::run(args, context).await,
     }
 }

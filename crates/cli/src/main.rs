@@ -7,6 +7,7 @@ mod args;
 mod commands;
 mod connection;
 mod failure;
+mod guest_program;
 mod lease;
 mod output;
 mod session;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use crate::args::Cli;
+use crate::args::{Cli, Command};
 use crate::commands::Context;
 use crate::failure::{Failure, Outcome, YOURS};
 use crate::output::Output;
@@ -49,6 +50,11 @@ fn explain(error: &clap::Error) -> ExitCode {
 }
 
 fn start(cli: Cli, out: Output) -> Outcome {
+    // It clones processes, which a program with threads must not: nothing may start one before this.
+    if let Command::Launcher { guest } = &cli.command {
+        cabana_jail::launcher::main(guest)?;
+        return Ok(0);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -16,6 +16,7 @@ const COMMANDS: &[&[&str]] = &[
     &["events"],
     &["templates"],
     &["templates", "ls"],
+    &["doctor"],
     &["completions"],
     &["openapi"],
 ];

@@ -1,0 +1,145 @@
+//! `cabana doctor`: what this machine offers, what is missing, and the command that gets it.
+
+mod machine;
+
+use std::path::PathBuf;
+
+use cabana_runtime::Fact;
+use owo_colors::Style;
+use serde::Serialize;
+
+use crate::commands::Context;
+use crate::connection;
+use crate::failure::{Failure, Outcome};
+
+const EXAMPLES: &str = "\
+Examples:
+  cabana doctor
+  cabana doctor --json
+  sudo cabana doctor               sees everything; without root some things cannot be looked at
+
+Looks and changes nothing. Exits with 1 if the server could not run on this machine. Piped, it is one line
+for each thing, with tabs between: state (ok, lacking, missing), name, what was found, what to do.";
+
+/// Show what this machine offers to sandboxes, and what is missing
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Data directory that a server would use
+    #[arg(long, value_name = "DIR", env = cabana_types::env::DATA_DIR, hide_env_values = true, default_value = "/var/lib/cabana")]
+    data_dir: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Ok,
+    /// Not as it should be, but the server runs.
+    Lacking,
+    /// The server cannot run without it.
+    Missing,
+}
+
+impl State {
+    fn of(fact: &Fact) -> Self {
+        match (fact.ok, fact.required) {
+            (true, _) => Self::Ok,
+            (false, false) => Self::Lacking,
+            (false, true) => Self::Missing,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Lacking => "lacking",
+            Self::Missing => "missing",
+        }
+    }
+
+    fn style(self) -> Style {
+        match self {
+            Self::Ok => Style::new().green(),
+            Self::Lacking => Style::new().yellow(),
+            Self::Missing => Style::new().red().bold(),
+        }
+    }
+}
+
+pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
+    let data_dir = args.data_dir.clone();
+    let mut facts = tokio::task::spawn_blocking(move || {
+        let mut facts = machine::facts();
+        facts.extend(cabana_net::facts().into_iter().map(network));
+        facts.extend(cabana_runtime::pool::facts(&data_dir));
+        facts
+    })
+    .await?;
+    facts.push(server(context).await);
+    print(&facts, args.json, context)?;
+    let missing = facts.iter().filter(|fact| State::of(fact) == State::Missing).count();
+    match missing {
+        0 => Ok(0),
+        1 => Err(Failure::yours("a server cannot run here: one thing is missing")),
+        many => Err(Failure::yours(format!("a server cannot run here: {many} things are missing"))),
+    }
+}
+
+/// Another firewall may be in the way without stopping the server; the rest must be there.
+fn network(fact: cabana_net::Fact) -> Fact {
+    let required = fact.name != "other firewalls";
+    Fact { name: fact.name, ok: fact.ok, required, detail: fact.detail, remedy: fact.remedy }
+}
+
+async fn server(context: &Context) -> Fact {
+    let (url, _) = connection::url(&context.server);
+    let answer = async { Ok::<_, Failure>(context.client()?.status().await?) }.await;
+    let (ok, detail, remedy) = match answer {
+        Ok(status) => (true, format!("version {} at {url}, {} sandboxes up", status.version, status.running), None),
+        Err(failure) => {
+            let causes: Vec<_> = failure.chain().collect();
+            (false, causes.join(": "), failure.hint_text().map(str::to_owned))
+        }
+    };
+    Fact { name: "server", ok, required: false, detail, remedy }
+}
+
+fn print(facts: &[Fact], json: bool, context: &Context) -> Result<(), Failure> {
+    let out = &context.out;
+    if json {
+        #[derive(Serialize)]
+        struct Row<'a> {
+            name: &'a str,
+            state: State,
+            detail: &'a str,
+            remedy: Option<&'a str>,
+        }
+        let rows: Vec<_> = facts
+            .iter()
+            .map(|f| Row { name: f.name, state: State::of(f), detail: &f.detail, remedy: f.remedy.as_deref() })
+            .collect();
+        return out.json(&rows);
+    }
+    if !out.is_terminal() {
+        let row = |f: &Fact| {
+            let remedy = f.remedy.clone().unwrap_or_default();
+            vec![State::of(f).word().to_owned(), f.name.to_owned(), f.detail.clone(), remedy]
+        };
+        return out.rows(&[], &facts.iter().map(row).collect::<Vec<_>>());
+    }
+    let width = facts.iter().map(|f| f.name.len()).max().unwrap_or_default();
+    for fact in facts {
+        let state = State::of(fact);
+        let word = out.mark(&format!("{:8}", state.word()), state.style());
+        let detail = crate::output::clean(&fact.detail);
+        let mut text = format!("{word} {:width$}  {detail}\n", fact.name);
+        if let Some(remedy) = &fact.remedy {
+            text.push_str(&format!("{:9}{:width$}  {} {remedy}\n", "", "", out.mark("→", Style::new().cyan())));
+        }
+        out.raw(text.as_bytes())?;
+    }
+    Ok(())
+}
