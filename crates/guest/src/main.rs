@@ -1,1 +1,54 @@
-fn main() {}
+//! The daemon inside every sandbox: process 1, and the server of E2B's guest contract (commands, files, metrics).
+//!
+//! The launcher starts it with a listening Unix socket, its configuration and a readiness pipe as inherited descriptors. For
+//! development it runs as an ordinary process: `cabana-guest --listen unix:PATH|ADDRESS:PORT --config FILE`.
+
+mod auth;
+mod blocking;
+mod bridge;
+mod command;
+mod commands;
+mod compose;
+mod directory;
+mod download;
+mod entry;
+mod error;
+mod events;
+mod filesystem_service;
+mod guest;
+mod init;
+mod input;
+mod metadata;
+mod metrics;
+mod open;
+mod path;
+mod process_service;
+mod pty;
+mod pump;
+mod query;
+mod range;
+mod reaper;
+mod reply;
+mod ring;
+mod route;
+mod server;
+mod signature;
+mod sink;
+mod spawn;
+mod startup;
+mod upload;
+mod users;
+mod watch;
+mod watchers;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match startup::run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            startup::report(&error);
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! `GET /files`: the bytes of a file, whole or in part, compressed where the client likes.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use async_compression::Level;
+use async_compression::tokio::bufread::GzipEncoder;
+use bytes::Bytes;
+use futures_util::Stream;
+use http::header::{
+    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderName,
+    HeaderValue, LAST_MODIFIED, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, Response, StatusCode};
+use tokio_util::io::{ReaderStream, StreamReader};
+
+use crate::blocking;
+use crate::error::Problem;
+use crate::open::{self, NotReadable, Readable};
+use crate::range::{self, Part};
+use crate::reply::{self, Body};
+
+/// Files up to this size are read at once; pseudo files tell their true length only that way.
+const SMALL: u64 = 64 << 10;
+const CHUNK: usize = 256 << 10;
+/// Below this, compressing costs more than it saves.
+const WORTH_GZIP: usize = 1024;
+
+/// What was read of a file.
+struct Opened {
+    file: File,
+    /// The first bytes.
+    head: Vec<u8>,
+    /// Whether they are all.
+    complete: bool,
+    size: u64,
+    modified: i64,
+}
+
+/// Answers a download.
+pub(crate) async fn serve(path: PathBuf, headers: &HeaderMap) -> Result<Response<Body>, Problem> {
+    let name = path.clone();
+    let mut opened = blocking::run(move || start(&path)).await?;
+    if opened.complete {
+        opened.size = opened.head.len() as u64;
+    }
+    let mut response = reply::empty(StatusCode::OK);
+    describe(response.headers_mut(), &name, opened.modified);
+    if range::is_unmodified(headers, opened.modified) {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        return Ok(response);
+    }
+    // A pseudo file that is longer than it says has no length to measure ranges by.
+    let endless = !opened.complete && opened.size <= SMALL;
+    if range::wants_gzip(headers) && (opened.head.len() >= WORTH_GZIP || !opened.complete) {
+        response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        let limit = if endless { u64::MAX } else { opened.size };
+        let encoder = GzipEncoder::with_quality(StreamReader::new(Box::pin(pieces(opened, limit))), Level::Fastest);
+        *response.body_mut() = reply::stream(ReaderStream::with_capacity(encoder, 64 << 10));
+        return Ok(response);
+    }
+    if endless {
+        *response.body_mut() = reply::stream(pieces(opened, u64::MAX));
+        return Ok(response);
+    }
+    response.headers_mut().insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    let (first, length) = match range::part(headers, opened.size, opened.modified) {
+        Part::Whole => (0, opened.size),
+        Part::Range(first, last) => {
+            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+            set(response.headers_mut(), CONTENT_RANGE, &format!("bytes {first}-{last}/{}", opened.size));
+            (first, last - first + 1)
+        }
+        Part::Unsatisfiable => {
+            let mut refusal = reply::problem(&Problem::new(
+                StatusCode::RANGE_NOT_SATISFIABLE,
+                format!("the file has {} bytes", opened.size),
+            ));
+            set(refusal.headers_mut(), CONTENT_RANGE, &format!("bytes */{}", opened.size));
+            return Ok(refusal);
+        }
+    };
+    set(response.headers_mut(), CONTENT_LENGTH, &length.to_string());
+    *response.body_mut() = if opened.complete {
+        let from = usize::try_from(first).unwrap_or(usize::MAX);
+        let to = usize::try_from(first + length).unwrap_or(usize::MAX);
+        reply::bytes(Bytes::from(opened.head).slice(from..to))
+    } else {
+        opened = seek(opened, first).await?;
+        reply::stream(pieces(opened, length))
+    };
+    Ok(response)
+}
+
+fn start(path: &Path) -> Result<Opened, Problem> {
+    let Readable { mut file, size, modified } = open::readable(path).map_err(|refusal| match refusal {
+        NotReadable::Io(cause) if cause.kind() == io::ErrorKind::NotFound => {
+            Problem::not_found(format!("path '{}' does not exist", path.display()))
+        }
+        NotReadable::Io(cause) => Problem::io("open", path, &cause),
+        other => Problem::bad_request(format!("path '{}' {other}", path.display())),
+    })?;
+    let mut head = Vec::new();
+    if size <= SMALL {
+        (&mut file).take(SMALL + 1).read_to_end(&mut head).map_err(|e| Problem::io("read", path, &e))?;
+    }
+    let complete = size <= SMALL && head.len() as u64 <= SMALL;
+    Ok(Opened { file, head, complete, size, modified })
+}
+
+async fn seek(opened: Opened, to: u64) -> Result<Opened, Problem> {
+    if to == 0 {
+        return Ok(opened);
+    }
+    blocking::run(move || {
+        let mut opened = opened;
+        let moved = opened.file.seek(SeekFrom::Start(to));
+        moved.map_err(|e| Problem::internal(format!("cannot read from byte {to}: {e}")))?;
+        Ok(opened)
+    })
+    .await
+}
+
+/// The rest of a file, at most `length` bytes. A file that has become shorter is an error, because its length was promised.
+fn pieces(opened: Opened, length: u64) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    let promised = length != u64::MAX;
+    let state = (opened.file, opened.head, length);
+    futures_util::stream::try_unfold(state, move |(mut file, head, left)| async move {
+        if !head.is_empty() {
+            let left = left.saturating_sub(head.len() as u64);
+            return Ok(Some((Bytes::from(head), (file, Vec::new(), left))));
+        }
+        if left == 0 {
+            return Ok(None);
+        }
+        let limit = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
+        let read = tokio::task::spawn_blocking(move || {
+            let mut chunk = vec![0; limit];
+            let count = file.read(&mut chunk)?;
+            chunk.truncate(count);
+            Ok::<_, io::Error>((file, chunk))
+        });
+        let (file, chunk) = read.await.map_err(io::Error::other)??;
+        match (chunk.is_empty(), promised) {
+            (true, true) => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+            (true, false) => Ok(None),
+            (false, _) => {
+                let left = left - chunk.len() as u64;
+                Ok(Some((Bytes::from(chunk), (file, Vec::new(), left))))
+            }
+        }
+    })
+}
+
+fn describe(headers: &mut HeaderMap, path: &Path, modified: i64) {
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type(path)));
+    headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    set(headers, CONTENT_DISPOSITION, &disposition(&crate::path::name(path)));
+    // HTTP dates have four digits for the year.
+    if let Some(time) = u64::try_from(modified).ok().filter(|m| *m < 253_402_300_800) {
+        set(headers, LAST_MODIFIED, &httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(time)));
+    }
+}
+
+fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+/// `inline` with the name, in the plain form and, where that cannot hold it, in the encoded one.
+fn disposition(name: &str) -> String {
+    let plain: String =
+        name.chars().map(|c| if (' '..='~').contains(&c) && !matches!(c, '"' | '\\') { c } else { '_' }).collect();
+    let mut text = format!("inline; filename=\"{plain}\"");
+    if plain != name {
+        text.push_str("; filename*=UTF-8''");
+        for byte in name.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                text.push(char::from(byte));
+            } else {
+                text.push_str(&format!("%{byte:02X}"));
+            }
+        }
+    }
+    text
+}
+
+fn content_type(path: &Path) -> &'static str {
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+    match extension.as_str() {
+        "txt" | "log" | "md" | "py" | "rs" | "c" | "h" | "sh" | "toml" | "yaml" | "yml" | "ini" | "conf" => {
+            "text/plain; charset=utf-8"
+        }
+        "html" | "htm" => "text/html; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "js" | "mjs" => "text/javascript; charset=utf-8",
+        "csv" => "text/csv; charset=utf-8",
+        "xml" => "text/xml; charset=utf-8",
+        "json" => "application/json",
+        "pdf" => "application/pdf",
+        "wasm" => "application/wasm",
+        "zip" => "application/zip",
+        "gz" => "application/gzip",
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        "svg" => "image/svg+xml",
+        "ico" => "image/x-icon",
+        "mp3" => "audio/mpeg",
+        "wav" => "audio/wav",
+        "mp4" => "video/mp4",
+        "webm" => "video/webm",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dispositions_are_headers() {
+        assert_eq!(disposition("a b.txt"), "inline; filename=\"a b.txt\"");
+        assert_eq!(disposition("a\"b\n"), "inline; filename=\"a_b_\"; filename*=UTF-8''a%22b%0A");
+        assert_eq!(disposition("é"), "inline; filename=\"_\"; filename*=UTF-8''%C3%A9");
+        for name in ["\u{202e}x", "a\0b", "\\", "x\r\ny: z"] {
+            assert!(HeaderValue::from_str(&disposition(name)).is_ok());
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What the daemon knows of its sandbox: the settings that the host may change, the commands and the watchers.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use cabana_types::Secret;
+use cabana_types::guest::GuestConfig;
+
+use crate::commands::Commands;
+use crate::metrics::CpuMeter;
+use crate::watchers::Watchers;
+
+/// Settings that `POST /init` changes.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// Token that requests must carry.
+    pub(crate) access_token: Option<Secret>,
+    /// Environment of every command.
+    pub(crate) env: BTreeMap<String, String>,
+    /// User of requests that name none.
+    pub(crate) default_user: String,
+    /// Working directory of commands that name none.
+    pub(crate) default_workdir: Option<String>,
+}
+
+/// What `/metrics` reports as totals.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Totals {
+    /// Virtual CPUs.
+    pub(crate) cpus: u32,
+    /// Memory, bytes.
+    pub(crate) memory: u64,
+    /// Disk, bytes.
+    pub(crate) disk: u64,
+}
+
+/// The one state of the daemon.
+pub(crate) struct Guest {
+    settings: Mutex<Settings>,
+    /// Commands that run, and those that ended lately.
+    pub(crate) commands: Arc<Commands>,
+    /// Watchers that are polled.
+    pub(crate) watchers: Watchers,
+    /// Totals for `/metrics`.
+    pub(crate) totals: Totals,
+    /// CPU use since the last question.
+    pub(crate) cpu: Mutex<CpuMeter>,
+}
+
+impl Guest {
+    /// The state at start.
+    pub(crate) fn new(config: GuestConfig) -> Self {
+        let mut env = BTreeMap::from([
+            ("E2B_SANDBOX".to_owned(), "true".to_owned()),
+            ("E2B_SANDBOX_ID".to_owned(), config.sandbox_id.to_string()),
+            ("E2B_TEMPLATE_ID".to_owned(), config.template_id),
+        ]);
+        env.extend(config.env_vars);
+        Self {
+            settings: Mutex::new(Settings {
+                access_token: config.access_token.filter(|t| !t.expose().is_empty()),
+                env,
+                default_user: config.default_user,
+                default_workdir: config.default_workdir.filter(|w| !w.is_empty()),
+            }),
+            commands: Arc::new(Commands::new()),
+            watchers: Watchers::default(),
+            totals: Totals { cpus: config.cpu_count.max(1), memory: config.memory_bytes, disk: config.disk_bytes },
+            cpu: Mutex::new(CpuMeter::new(Instant::now())),
+        }
+    }
+
+    /// The settings, for a short look.
+    pub(crate) fn settings(&self) -> MutexGuard<'_, Settings> {
+        lock(&self.settings)
+    }
+}
+
+/// Locks; a poisoned lock cannot happen where a panic aborts, and its data is still whole where it does not.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,201 @@
+//! `process.Process`: the Connect face of the commands.
+
+use std::sync::Arc;
+
+use cabana_proto::process::__buffa::oneof::process_input::Input as WireInput;
+use cabana_proto::process::__buffa::oneof::stream_input_request::Event as InputEvent;
+use cabana_proto::process::{
+    CloseStdinRequest, CloseStdinResponse, ConnectRequest, ConnectResponse, ListRequest, ListResponse, Process,
+    ProcessInfo, ProcessInput, SendInputRequest, SendInputResponse, SendSignalRequest, SendSignalResponse, Signal,
+    StartRequest, StartResponse, StreamInputRequest, StreamInputResponse, UpdateRequest, UpdateResponse,
+};
+use connectrpc::{
+    ConnectError, Encodable, InboundStream, RequestContext, Response, ServiceRequest, ServiceResult, ServiceStream,
+};
+use futures_util::StreamExt as _;
+use tokio::time::Instant;
+
+use crate::command::Command;
+use crate::events::{self, keepalive_interval};
+use crate::guest::Guest;
+use crate::input::{InputError, Kind};
+use crate::spawn::Launch;
+use crate::{auth, pty, pump};
+
+const MAX_TAG: usize = 256;
+
+/// The service.
+pub(crate) struct ProcessService {
+    guest: Arc<Guest>,
+}
+
+impl ProcessService {
+    /// Serves this guest's commands.
+    pub(crate) fn new(guest: Arc<Guest>) -> Self {
+        Self { guest }
+    }
+
+    /// Starts a command and everything that looks after it.
+    fn launch(&self, ctx: &RequestContext, request: StartRequest) -> Result<Arc<Command>, ConnectError> {
+        let commands = &self.guest.commands;
+        commands.check_room()?;
+        if request.tag.as_ref().is_some_and(|t| t.len() > MAX_TAG) {
+            return Err(ConnectError::invalid_argument(format!("a tag has at most {MAX_TAG} bytes")));
+        }
+        let config = request.process.into_option().unwrap_or_default();
+        let account = auth::account(&self.guest, ctx.headers())?;
+        let settings = self.guest.settings().clone();
+        let spawned = Launch {
+            config: &config,
+            account: &account,
+            settings: &settings,
+            pty: request.pty.as_option(),
+            stdin: request.stdin.unwrap_or(true),
+        }
+        .start()?;
+        let command =
+            Arc::new(Command::new(spawned.pid, request.tag, config, spawned.input, Arc::clone(&commands.budget)));
+        commands.add(Arc::clone(&command));
+        let [first, second] = spawned.sources;
+        tokio::spawn(pump::run(Arc::clone(commands), Arc::clone(&command), first, second));
+        if let Some(deadline) = ctx.deadline() {
+            let command = Arc::clone(&command);
+            tokio::spawn(async move {
+                if tokio::time::timeout_at(Instant::from_std(deadline), command.completed()).await.is_err() {
+                    command.time_out();
+                }
+            });
+        }
+        Ok(command)
+    }
+}
+
+impl Process for ProcessService {
+    async fn list<'a>(
+        &'a self,
+        _ctx: RequestContext,
+        _request: ServiceRequest<'_, ListRequest>,
+    ) -> ServiceResult<impl Encodable<ListResponse> + Send + use<'a>> {
+        let info = |command: Arc<Command>| ProcessInfo {
+            config: command.config.clone().into(),
+            pid: command.number(),
+            tag: command.tag.clone(),
+            ..Default::default()
+        };
+        let processes = self.guest.commands.running().into_iter().map(info).collect();
+        Response::ok(ListResponse { processes, ..Default::default() })
+    }
+
+    async fn start(
+        &self,
+        ctx: RequestContext,
+        request: ServiceRequest<'_, StartRequest>,
+    ) -> ServiceResult<ServiceStream<impl Encodable<StartResponse> + Send + use<>>> {
+        let command = self.launch(&ctx, request.to_owned_message())?;
+        let deadline = ctx.deadline().map(Instant::from_std);
+        Response::ok(events::subscribe(command, keepalive_interval(ctx.headers()), deadline, true))
+    }
+
+    async fn connect(
+        &self,
+        ctx: RequestContext,
+        request: ServiceRequest<'_, ConnectRequest>,
+    ) -> ServiceResult<ServiceStream<impl Encodable<ConnectResponse> + Send + use<>>> {
+        let request = request.to_owned_message();
+        let command = self.guest.commands.find(request.process.as_option())?;
+        let deadline = ctx.deadline().map(Instant::from_std);
+        Response::ok(events::subscribe(command, keepalive_interval(ctx.headers()), deadline, false))
+    }
+
+    async fn update<'a>(
+        &'a self,
+        _ctx: RequestContext,
+        request: ServiceRequest<'_, UpdateRequest>,
+    ) -> ServiceResult<impl Encodable<UpdateResponse> + Send + use<'a>> {
+        let request = request.to_owned_message();
+        let command = self.guest.commands.find_running(request.process.as_option())?;
+        if let Some(size) = request.pty.as_option() {
+            let terminal =
+                command.input.terminal().ok_or_else(|| ConnectError::internal(InputError::NotPty.to_string()))?;
+            pty::resize(terminal.get_ref(), size)
+                .map_err(|e| ConnectError::internal(format!("cannot resize the terminal: {e}")))?;
+        }
+        Response::ok(UpdateResponse::default())
+    }
+
+    async fn send_input<'a>(
+        &'a self,
+        _ctx: RequestContext,
+        request: ServiceRequest<'_, SendInputRequest>,
+    ) -> ServiceResult<impl Encodable<SendInputResponse> + Send + use<'a>> {
+        let request = request.to_owned_message();
+        let command = self.guest.commands.find_running(request.process.as_option())?;
+        write(&command, request.input.as_option()).await?;
+        Response::ok(SendInputResponse::default())
+    }
+
+    async fn stream_input<'a>(
+        &'a self,
+        _ctx: RequestContext,
+        mut requests: InboundStream<StreamInputRequest>,
+    ) -> ServiceResult<impl Encodable<StreamInputResponse> + Send + use<'a>> {
+        let mut command: Option<Arc<Command>> = None;
+        while let Some(request) = requests.next().await {
+            match request?.to_owned_message().event {
+                Some(InputEvent::Start(start)) => {
+                    command = Some(self.guest.commands.find_running(start.process.as_option())?);
+                }
+                Some(InputEvent::Data(data)) => {
+                    let command = command
+                        .as_ref()
+                        .ok_or_else(|| ConnectError::invalid_argument("the first message must be a start event"))?;
+                    write(command, data.input.as_option()).await?;
+                }
+                Some(InputEvent::Keepalive(_)) | None => {}
+            }
+        }
+        Response::ok(StreamInputResponse::default())
+    }
+
+    async fn send_signal<'a>(
+        &'a self,
+        _ctx: RequestContext,
+        request: ServiceRequest<'_, SendSignalRequest>,
+    ) -> ServiceResult<impl Encodable<SendSignalResponse> + Send + use<'a>> {
+        let request = request.to_owned_message();
+        let command = self.guest.commands.find_running(request.process.as_option())?;
+        let signal = match request.signal.as_known() {
+            Some(Signal::SIGNAL_SIGKILL) => rustix::process::Signal::KILL,
+            Some(Signal::SIGNAL_SIGTERM) => rustix::process::Signal::TERM,
+            _ => return Err(ConnectError::invalid_argument("signal must be SIGNAL_SIGTERM or SIGNAL_SIGKILL")),
+        };
+        match command.signal(signal) {
+            Err(rustix::io::Errno::SRCH) => Err(ConnectError::not_found("the process has ended")),
+            Err(cause) => Err(ConnectError::internal(format!("cannot signal the process: {cause}"))),
+            Ok(()) => Response::ok(SendSignalResponse::default()),
+        }
+    }
+
+    async fn close_stdin<'a>(
+        &'a self,
+        _ctx: RequestContext,
+        request: ServiceRequest<'_, CloseStdinRequest>,
+    ) -> ServiceResult<impl Encodable<CloseStdinResponse> + Send + use<'a>> {
+        let request = request.to_owned_message();
+        let command = self.guest.commands.find_running(request.process.as_option())?;
+        command.input.close().await.map_err(|e| ConnectError::failed_precondition(e.to_string()))?;
+        Response::ok(CloseStdinResponse::default())
+    }
+}
+
+async fn write(command: &Command, input: Option<&ProcessInput>) -> Result<(), ConnectError> {
+    let (kind, data) = match input.and_then(|i| i.input.as_ref()) {
+        Some(WireInput::Stdin(data)) => (Kind::Stdin, data),
+        Some(WireInput::Pty(data)) => (Kind::Pty, data),
+        None => return Err(ConnectError::invalid_argument("input must be stdin or pty")),
+    };
+    command.input.write(kind, data).await.map_err(|e| match e {
+        InputError::Io(cause) => ConnectError::internal(format!("cannot write to the process: {cause}")),
+        refused => ConnectError::internal(refused.to_string()),
+    })
+}

@@ -1,0 +1,152 @@
+//! Moves the output of one command from its pipes into its ring, at the pace of its readers, and tells when all of it is there.
+
+use std::cell::RefCell;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::Interest;
+use tokio::time::{Instant, sleep_until};
+
+use crate::command::Command;
+use crate::commands::Commands;
+use crate::input::Watched;
+use crate::ring::{Channel, Chunk};
+
+const PIPE_CHUNK: usize = 32 << 10;
+const PTY_CHUNK: usize = 16 << 10;
+/// How long the end waits for processes that the command left behind with its pipes open.
+const GRACE: Duration = Duration::from_millis(200);
+/// How often a stalled reader is looked at.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+thread_local! {
+    /// One buffer for all pumps: there is one thread, and no await while it is borrowed.
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; PIPE_CHUNK].into_boxed_slice());
+}
+
+/// One end of a pipe, or a terminal.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// What it carries.
+    pub(crate) channel: Channel,
+    /// Our end.
+    pub(crate) end: Watched,
+}
+
+impl Source {
+    /// Waits for bytes; `None` at the end.
+    async fn read(&self) -> Option<Chunk> {
+        let limit = if self.channel == Channel::Pty { PTY_CHUNK } else { PIPE_CHUNK };
+        let read = self.end.async_io(Interest::READABLE, |fd| {
+            SCRATCH.with_borrow_mut(|scratch| {
+                let scratch = scratch.get_mut(..limit).unwrap_or_default();
+                let count = rustix::io::read(fd, &mut *scratch)?;
+                Ok::<_, io::Error>(Bytes::copy_from_slice(scratch.get(..count).unwrap_or_default()))
+            })
+        });
+        match read.await {
+            Ok(data) if !data.is_empty() => Some(Chunk { channel: self.channel, data }),
+            // A terminal whose last user left answers EIO.
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    /// How much lies in the pipe; a terminal does not tell reliably.
+    fn waiting(&self) -> u64 {
+        if self.channel == Channel::Pty { 0 } else { rustix::io::ioctl_fionread(&*self.end).unwrap_or(0) }
+    }
+}
+
+/// Reads one of two sources that may be closed.
+async fn read(source: Option<&Source>) -> Option<Chunk> {
+    match source {
+        Some(source) => source.read().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Runs until the command has ended and its output is complete.
+pub(crate) async fn run(
+    commands: Arc<Commands>,
+    command: Arc<Command>,
+    mut first: Option<Source>,
+    mut second: Option<Source>,
+) {
+    // What the process had written when it ended; after that only what it left behind can write.
+    let mut owed: Option<(u64, Instant)> = None;
+    loop {
+        if owed.is_none() && command.status().is_some() {
+            let waiting = [&first, &second].into_iter().flatten().map(Source::waiting).sum();
+            owed = Some((waiting, Instant::now() + GRACE));
+        }
+        if first.is_none() && second.is_none() && owed.is_some() {
+            break;
+        }
+        if !command.has_room() {
+            tokio::select! {
+                () = command.pump.notified() => {}
+                () = tokio::time::sleep(PATIENCE) => {}
+            }
+            continue;
+        }
+        let grace = match owed {
+            Some((0, end)) => Some(end),
+            _ => None,
+        };
+        let chunk = tokio::select! {
+            biased;
+            chunk = read(first.as_ref()), if first.is_some() => {
+                if chunk.is_none() {
+                    first = None;
+                }
+                chunk
+            }
+            chunk = read(second.as_ref()), if second.is_some() => {
+                if chunk.is_none() {
+                    second = None;
+                }
+                chunk
+            }
+            () = command.pump.notified() => None,
+            () = sleep_until(grace.unwrap_or_else(Instant::now)), if grace.is_some() => break,
+        };
+        if let Some(chunk) = chunk {
+            if let Some((left, end)) = &mut owed {
+                *left = left.saturating_sub(chunk.data.len() as u64);
+                if *left == 0 && Instant::now() >= *end {
+                    command.push(chunk);
+                    break;
+                }
+            }
+            command.push(chunk);
+            // Two floods must both be heard.
+            std::mem::swap(&mut first, &mut second);
+        }
+    }
+    command.complete();
+    commands.ended(&command);
+    drop(command);
+    linger(&commands, first, second).await;
+}
+
+/// Keeps the pipes of a background process open, as a shell's terminal would be, so that it does not die of SIGPIPE.
+async fn linger(commands: &Arc<Commands>, first: Option<Source>, second: Option<Source>) {
+    let mut sources: Vec<Source> =
+        [first, second].into_iter().flatten().filter(|s| s.channel != Channel::Pty).collect();
+    if sources.is_empty() {
+        return;
+    }
+    let Some(_place) = commands.linger() else { return };
+    while let Some(source) = sources.first() {
+        let other = sources.get(1);
+        let ended = tokio::select! {
+            chunk = read(Some(source)) => chunk.is_none().then_some(0),
+            chunk = read(other), if other.is_some() => chunk.is_none().then_some(1),
+        };
+        if let Some(index) = ended {
+            sources.remove(index);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The body type of every answer, and the small answers.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use futures_util::{Stream, TryStreamExt as _};
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Empty, Full, StreamBody};
+use hyper::body::Frame;
+use serde::Serialize;
+
+use crate::error::Problem;
+
+/// What a body may fail with; the connection is then cut.
+pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
+/// Every answer's body.
+pub(crate) type Body = UnsyncBoxBody<Bytes, BodyError>;
+
+/// A body of known bytes.
+pub(crate) fn bytes(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into()).map_err(never).boxed_unsync()
+}
+
+/// A body that comes in pieces.
+pub(crate) fn stream(pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static) -> Body {
+    StreamBody::new(pieces.map_ok(Frame::data).map_err(BodyError::from)).boxed_unsync()
+}
+
+/// An answer without a body.
+pub(crate) fn empty(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Empty::new().map_err(never).boxed_unsync());
+    *response.status_mut() = status;
+    response
+}
+
+/// An answer of JSON.
+pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response<Body> {
+    let text = serde_json::to_vec(value).unwrap_or_else(|_| b"null".to_vec());
+    let mut response = Response::new(bytes(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+#[derive(Serialize)]
+struct ProblemBody<'a> {
+    code: u16,
+    message: &'a str,
+}
+
+/// A refusal in the HTTP form.
+pub(crate) fn problem(problem: &Problem) -> Response<Body> {
+    json(problem.status, &ProblemBody { code: problem.status.as_u16(), message: &problem.message })
+}
+
+fn never(never: Infallible) -> BodyError {
+    match never {}
+}

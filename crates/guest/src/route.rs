@@ -1,0 +1,242 @@
+//! Who answers what: checks the token, then hands a request to the service or file handler that it names.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use cabana_proto::filesystem::{FILESYSTEM_SERVICE_NAME, FilesystemServer};
+use cabana_proto::process::{PROCESS_SERVICE_NAME, ProcessServer};
+use cabana_types::guest::{BRIDGE_PATH, HOST_ONLY_PATHS};
+use connectrpc::{ConnectError, ConnectRpcService, Limits};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, HeaderValue, ORIGIN,
+};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use serde::de::DeserializeOwned;
+use tower::ServiceExt as _;
+
+use crate::auth::{self, Token};
+use crate::error::Problem;
+use crate::filesystem_service::FilesystemService;
+use crate::guest::Guest;
+use crate::process_service::ProcessService;
+use crate::query::Query;
+use crate::reply::{self, Body};
+use crate::signature::{self, Operation};
+use crate::upload::Upload;
+use crate::users::{self, Account};
+use crate::{blocking, bridge, compose, download, init, metrics, path};
+
+/// One RPC message; larger data goes through `/files`.
+const MAX_MESSAGE: usize = 8 << 20;
+/// The body of `/init` and `/files/compose`.
+const MAX_JSON: usize = 2 << 20;
+const BODY_PATIENCE: Duration = Duration::from_secs(30);
+const REFUSED: &str = "unauthorized access, please provide a valid access token or method signing if supported";
+
+/// Where a request came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The host's socket.
+    Host,
+    /// A program inside, over TCP.
+    Inside,
+}
+
+/// Answers requests.
+pub(crate) struct Routes {
+    guest: Arc<Guest>,
+    process: ConnectRpcService<ProcessServer<ProcessService>>,
+    filesystem: ConnectRpcService<FilesystemServer<FilesystemService>>,
+}
+
+impl Routes {
+    /// The routes of this guest.
+    pub(crate) fn new(guest: Arc<Guest>) -> Self {
+        let limits = Limits::default().with_max_request_body_size(MAX_MESSAGE).with_max_message_size(MAX_MESSAGE);
+        let process = ProcessServer::new(ProcessService::new(Arc::clone(&guest)));
+        let filesystem = FilesystemServer::new(FilesystemService::new(Arc::clone(&guest)));
+        Self {
+            guest,
+            process: ConnectRpcService::new(process).with_limits(limits),
+            filesystem: ConnectRpcService::new(filesystem).with_limits(limits),
+        }
+    }
+
+    /// Answers one request.
+    pub(crate) async fn answer(&self, request: Request<Incoming>, origin: Origin) -> Response<Body> {
+        let from_browser = request.headers().contains_key(ORIGIN);
+        let mut response = match *request.method() {
+            Method::OPTIONS if from_browser => preflight(),
+            _ => self.dispatch(request, origin).await.unwrap_or_else(|problem| reply::problem(&problem)),
+        };
+        if from_browser {
+            let headers = response.headers_mut();
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("*"));
+        }
+        response
+    }
+
+    async fn dispatch(&self, request: Request<Incoming>, origin: Origin) -> Result<Response<Body>, Problem> {
+        let path = request.uri().path();
+        if HOST_ONLY_PATHS.contains(&path) {
+            return match origin {
+                Origin::Host => self.host_only(request).await,
+                Origin::Inside => Err(unknown()),
+            };
+        }
+        let service = path.strip_prefix('/').and_then(|p| p.split_once('/')).map_or("", |(service, _)| service);
+        let is_rpc = [PROCESS_SERVICE_NAME, FILESYSTEM_SERVICE_NAME].contains(&service);
+        if let Err(problem) = self.admit(&request) {
+            if !is_rpc {
+                return Err(problem);
+            }
+            let refusal = ConnectError::unauthenticated(problem.message);
+            return Ok(refusal.into_http_response(request.headers()).map(rpc_body));
+        }
+        if service == PROCESS_SERVICE_NAME {
+            return Ok(self.process.clone().oneshot(request).await.map_or_else(|e| match e {}, |r| r.map(rpc_body)));
+        }
+        if service == FILESYSTEM_SERVICE_NAME {
+            return Ok(self.filesystem.clone().oneshot(request).await.map_or_else(|e| match e {}, |r| r.map(rpc_body)));
+        }
+        match (request.method().as_str(), path) {
+            ("GET" | "HEAD", "/health") => Ok(reply::empty(StatusCode::NO_CONTENT)),
+            ("GET" | "HEAD", "/files") => self.download(&request).await,
+            ("POST", "/files") => self.upload(request).await,
+            ("POST", "/files/compose") => self.compose(request).await,
+            ("GET", "/envs") => Ok(reply::json(StatusCode::OK, &self.guest.settings().env)),
+            ("GET", "/metrics") => self.metrics(&request, origin).await,
+            (_, "/health" | "/files" | "/files/compose" | "/envs" | "/metrics") => {
+                Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method not allowed"))
+            }
+            _ => Err(unknown()),
+        }
+    }
+
+    /// Checks the token, or on `/files` the signature that may stand in for it.
+    fn admit(&self, request: &Request<Incoming>) -> Result<(), Problem> {
+        let Some(expected) = self.guest.settings().access_token.clone() else { return Ok(()) };
+        let path = request.uri().path();
+        if path == "/health" && *request.method() == Method::GET {
+            return Ok(());
+        }
+        let operation = match (request.method().as_str(), path) {
+            ("GET" | "HEAD", "/files") => Some(Operation::Read),
+            ("POST", "/files") => Some(Operation::Write),
+            _ => None,
+        };
+        match (auth::token(request.headers(), &expected), operation) {
+            (Token::Right, _) => Ok(()),
+            (Token::Wrong, Some(_)) => Err(Problem::unauthorized("access token present in header but does not match")),
+            (Token::Absent, Some(operation)) => signature::check(&query(request)?, operation, &expected, now())
+                .map_err(|refused| Problem::unauthorized(refused.to_string())),
+            (_, None) => Err(Problem::unauthorized(REFUSED)),
+        }
+    }
+
+    async fn host_only(&self, request: Request<Incoming>) -> Result<Response<Body>, Problem> {
+        match (request.method().as_str(), request.uri().path()) {
+            ("POST", "/init") => {
+                let change: init::Request = json_body(request, true).await?;
+                change.apply(&mut self.guest.settings());
+                Ok(reply::empty(StatusCode::NO_CONTENT))
+            }
+            ("GET", BRIDGE_PATH) => {
+                let query = query(&request)?;
+                bridge::serve(request, &query).await
+            }
+            _ => Err(unknown()),
+        }
+    }
+
+    async fn download(&self, request: &Request<Incoming>) -> Result<Response<Body>, Problem> {
+        let query = query(request)?;
+        let account = self.account(query.get("username"))?;
+        let workdir = self.guest.settings().default_workdir.clone();
+        let path = path::resolve(query.get("path").unwrap_or_default(), &account, workdir.as_deref())
+            .map_err(|e| Problem::bad_request(e.to_string()))?;
+        download::serve(path, request.headers()).await
+    }
+
+    async fn upload(&self, request: Request<Incoming>) -> Result<Response<Body>, Problem> {
+        let query = query(&request)?;
+        let account = self.account(query.get("username"))?;
+        let workdir = self.guest.settings().default_workdir.clone();
+        let upload = Upload { account, workdir, path: query.get("path").map(str::to_owned) };
+        let (parts, body) = request.into_parts();
+        Box::pin(upload.receive(&parts.headers, body)).await
+    }
+
+    async fn compose(&self, request: Request<Incoming>) -> Result<Response<Body>, Problem> {
+        let wanted: compose::Request = json_body(request, false).await?;
+        let account = self.account(wanted.username.as_deref())?;
+        let workdir = self.guest.settings().default_workdir.clone();
+        let written = blocking::run(move || compose::compose(&wanted, &account, workdir.as_deref())).await?;
+        Ok(reply::json(StatusCode::OK, &written))
+    }
+
+    async fn metrics(&self, request: &Request<Incoming>, origin: Origin) -> Result<Response<Body>, Problem> {
+        let guest = Arc::clone(&self.guest);
+        let told = (origin == Origin::Host).then(|| request.headers().clone());
+        let measured = blocking::run(move || Ok::<_, Problem>(metrics::measure(&guest, told.as_ref()))).await?;
+        Ok(reply::json(StatusCode::OK, &measured))
+    }
+
+    /// The account of a file request: the one that it names, or the default.
+    fn account(&self, name: Option<&str>) -> Result<Account, Problem> {
+        match name.filter(|n| !n.is_empty()) {
+            None => Ok(users::find_or_root(&self.guest.settings().default_user)),
+            Some(name) => users::find(name)
+                .ok_or_else(|| Problem::unauthorized(format!("invalid username: '{}'", auth::shown(name)))),
+        }
+    }
+}
+
+fn rpc_body(body: connectrpc::service::ConnectRpcBody) -> Body {
+    body.map_err(|never| match never {}).boxed_unsync()
+}
+
+fn preflight() -> Response<Body> {
+    let mut response = reply::empty(StatusCode::NO_CONTENT);
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE"));
+    // `*` does not cover Authorization.
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*, Authorization"));
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("7200"));
+    response
+}
+
+fn unknown() -> Problem {
+    Problem::not_found("there is nothing at this path")
+}
+
+fn query(request: &Request<Incoming>) -> Result<Query, Problem> {
+    Query::parse(request.uri().query()).ok_or_else(|| Problem::bad_request("the query cannot be read"))
+}
+
+async fn json_body<T: DeserializeOwned + Default>(
+    request: Request<Incoming>,
+    may_be_empty: bool,
+) -> Result<T, Problem> {
+    let body = tokio::time::timeout(BODY_PATIENCE, Limited::new(request.into_body(), MAX_JSON).collect()).await;
+    let body = body.map_err(|_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the request body did not arrive"))?;
+    let bytes: Bytes = body
+        .map_err(|cause| match cause.downcast::<http_body_util::LengthLimitError>() {
+            Ok(_) => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {MAX_JSON} bytes")),
+            Err(cause) => Problem::bad_request(format!("the request body broke off: {cause}")),
+        })?
+        .to_bytes();
+    if bytes.is_empty() && may_be_empty {
+        return Ok(T::default());
+    }
+    serde_json::from_slice(&bytes).map_err(|e| Problem::bad_request(format!("invalid request body: {e}")))
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}

@@ -1,0 +1,159 @@
+//! From exec to serving: descriptors or arguments, the runtime, the listeners.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+
+use cabana_types::guest::{CONFIG_FD, GuestConfig, LISTENER_FD, READY_FD};
+use cabana_types::routing::GUEST_PORT;
+use rustix::fs::Mode;
+use rustix::process::DumpableBehavior;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::error::Error;
+use crate::guest::Guest;
+use crate::reaper;
+use crate::route::{Origin, Routes};
+use crate::server::{self, Listener};
+
+const MAX_CONFIG: u64 = 4 << 20;
+/// Threads for file operations, made when needed.
+const MAX_THREADS: usize = 16;
+const THREAD_STACK: usize = 256 << 10;
+
+/// How the daemon was started.
+enum Start {
+    /// By the launcher.
+    Inherited { listener: UnixListener, ready: File },
+    /// By hand.
+    Unix(String),
+    /// By hand.
+    Tcp(SocketAddr),
+}
+
+/// Starts, and serves until a daemon that was started by hand is told to end.
+pub(crate) fn run() -> Result<(), Error> {
+    let (start, config) = begin()?;
+    // Nobody inside may look into the daemon's memory, where the token is.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(Error::system("close the daemon's memory"))?;
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    let is_init = std::process::id() == 1;
+    if is_init {
+        ignore_signals();
+    } else {
+        // So that orphans of its commands come to it, as they do to process 1.
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+            .map_err(Error::system("adopt orphans"))?;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(MAX_THREADS)
+        .thread_stack_size(THREAD_STACK)
+        .build()
+        .map_err(Error::system("start the runtime"))?;
+    let guest = Arc::new(Guest::new(config));
+    let served = runtime.block_on(serve(start, Arc::clone(&guest), is_init));
+    guest.commands.kill_all();
+    // Threads may hang in a file system; the process ends without them.
+    runtime.shutdown_background();
+    served
+}
+
+/// Tells the host, through the standard error that the launcher gave, why the daemon cannot serve.
+pub(crate) fn report(error: &Error) {
+    let mut text = format!("cabana-guest: {error}");
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        text.push_str(&format!(": {inner}"));
+        cause = inner.source();
+    }
+    text.push('\n');
+    // There is no other place to complain to.
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+fn begin() -> Result<(Start, GuestConfig), Error> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let text: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (start, config) = match text.as_slice() {
+        [] => {
+            let config = File::from(inherited(CONFIG_FD)?);
+            let listener = UnixListener::from(inherited(LISTENER_FD)?);
+            (Start::Inherited { listener, ready: File::from(inherited(READY_FD)?) }, config)
+        }
+        ["--listen", address, "--config", file] => {
+            let config = File::open(file).map_err(Error::system("open the configuration"))?;
+            let start = match address.strip_prefix("unix:") {
+                Some(path) => Start::Unix(path.to_owned()),
+                None => Start::Tcp(address.parse().map_err(|_| Error::Usage)?),
+            };
+            (start, config)
+        }
+        _ => return Err(Error::Usage),
+    };
+    let mut text = Vec::new();
+    config.take(MAX_CONFIG).read_to_end(&mut text).map_err(Error::system("read the configuration"))?;
+    Ok((start, serde_json::from_slice(&text).map_err(Error::InvalidConfig)?))
+}
+
+/// Takes an inherited descriptor; commands must not inherit it in turn.
+fn inherited(number: i32) -> Result<OwnedFd, Error> {
+    // SAFETY: asking for the flags of a descriptor is harmless even where it is not open.
+    if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
+        return Err(Error::System { doing: "use an inherited descriptor", cause: io::Error::last_os_error() });
+    }
+    // SAFETY: the descriptor is open, as was just seen, and the launcher handed it over: this is its only owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Process 1 ends only with its sandbox. The kernel already drops signals without a handler from inside; this covers the rest.
+fn ignore_signals() {
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2] {
+        // SAFETY: ignoring a signal installs no code; commands get the default back before exec.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+async fn serve(start: Start, guest: Arc<Guest>, is_init: bool) -> Result<(), Error> {
+    let children = reaper::listen()?;
+    tokio::spawn(reaper::run(children, Arc::clone(&guest.commands)));
+    let routes = Arc::new(Routes::new(guest));
+    match start {
+        Start::Inherited { listener, mut ready } => {
+            listener.set_nonblocking(true).map_err(Error::system("use the host's socket"))?;
+            let listener =
+                tokio::net::UnixListener::from_std(listener).map_err(Error::system("use the host's socket"))?;
+            tokio::spawn(server::serve(Listener::Unix(listener), Arc::clone(&routes), Origin::Host));
+            // The host waits for this byte; one that went away has nothing to wait for.
+            let _ = ready.write_all(b"1");
+            drop(ready);
+            // For programs inside; the sandbox works without, too.
+            if let Ok(listener) = TcpListener::bind((Ipv4Addr::UNSPECIFIED, GUEST_PORT)).await {
+                tokio::spawn(server::serve(Listener::Tcp(listener), routes, Origin::Inside));
+            }
+        }
+        Start::Unix(path) => {
+            let listener = tokio::net::UnixListener::bind(path).map_err(Error::system("listen"))?;
+            tokio::spawn(server::serve(Listener::Unix(listener), routes, Origin::Host));
+        }
+        Start::Tcp(address) => {
+            let listener = TcpListener::bind(address).await.map_err(Error::system("listen"))?;
+            tokio::spawn(server::serve(Listener::Tcp(listener), routes, Origin::Inside));
+        }
+    }
+    if is_init {
+        std::future::pending::<()>().await;
+    }
+    let mut terminate = signal(SignalKind::terminate()).map_err(Error::system("listen for SIGTERM"))?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::system("listen for SIGINT"))?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
