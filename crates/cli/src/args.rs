@@ -49,6 +49,7 @@ pub(crate) struct ServerArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Server(commands::server::Args),
     Run(commands::run::Args),
     Create(commands::create::Args),
     Ls(commands::ls::Args),

@@ -11,6 +11,7 @@ pub(crate) mod logs;
 pub(crate) mod ls;
 pub(crate) mod openapi;
 pub(crate) mod run;
+pub(crate) mod server;
 pub(crate) mod shell;
 pub(crate) mod templates;
 pub(crate) mod timeout;
@@ -38,6 +39,7 @@ impl Context {
 /// Runs a command. The larger futures are boxed, so that this one stays small.
 pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
     match command {
+        Command::Server(args) => Box::pin(server::run(args, context)).await,
         Command::Run(args) => Box::pin(run::run(args, context)).await,
         Command::Create(args) => create::run(args, context).await,
         Command::Ls(args) => ls::run(args, context).await,
@@ -53,6 +55,6 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Completions(args) => completions::run(&args, context),
         // `main` runs it before there are threads.
         Command::Launcher { .. } => Err(Failure::yours("the launcher cannot be started from here")),
-        Command::Openapi(args) => openapi::run(args, context).await,
+        Command::Openapi(args) => openapi::run(&args, context),
     }
 }

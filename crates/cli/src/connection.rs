@@ -1,38 +1,45 @@
 //! Finds the server and the key: flags, then the environment, then what a server on this machine left behind.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cabana_client::Client;
+use cabana_server::Config;
+use cabana_server::config::Loaded;
 use cabana_types::{Secret, env};
 
 use crate::args::ServerArgs;
 use crate::failure::Failure;
 
-const DEFAULT_URL: &str = "http://127.0.0.1:3000";
-const DEFAULT_DATA_DIR: &str = "/var/lib/cabana";
-/// Name of the key's file in the data directory.
-const KEY_FILE: &str = "key";
 /// A key's file is one short line; more is not read.
 const MAX_KEY_BYTES: u64 = 4096;
 
 /// A client of the server that the flags and the environment name.
 pub(crate) fn client(args: &ServerArgs) -> Result<Client, Failure> {
-    let (url, from_e2b) = url(args);
+    let (url, from_e2b) = url(args)?;
     let key = key(args, &url, from_e2b)?;
     Ok(Client::new(&url, &key)?)
 }
 
 /// The address, and whether it came from E2B's variable.
-pub(crate) fn url(args: &ServerArgs) -> (String, bool) {
+pub(crate) fn url(args: &ServerArgs) -> Result<(String, bool), Failure> {
     if let Some(url) = args.api_url.clone().filter(|u| !u.is_empty()) {
-        return (url, false);
+        return Ok((url, false));
     }
     if let Some(url) = variable(env::E2B_API_URL) {
-        return (url, true);
+        return Ok((url, true));
     }
-    let listen = variable(env::LISTEN).and_then(|l| l.parse::<SocketAddr>().ok());
-    (listen.map_or_else(|| DEFAULT_URL.to_owned(), local_url), false)
+    Ok((local_url(local_server()?.listen), false))
+}
+
+/// What a server on this machine would find set. A file that this user may not read, or that makes no sense, is passed over: the
+/// server itself says what is wrong with it.
+pub(crate) fn local_server() -> Result<Config, Failure> {
+    let nothing = Path::new("/dev/null");
+    let loaded = Loaded::read(None, variable, &[])
+        .or_else(|_| Loaded::read(Some(nothing), variable, &[]))
+        .or_else(|_| Loaded::read(Some(nothing), |_| None, &[]))?;
+    Ok(loaded.config)
 }
 
 /// How to reach a listener from its own machine.
@@ -44,16 +51,6 @@ pub(crate) fn local_url(mut listen: SocketAddr) -> String {
         });
     }
     format!("http://{listen}")
-}
-
-/// The data directory of a server on this machine.
-pub(crate) fn data_dir() -> PathBuf {
-    variable(env::DATA_DIR).map_or_else(|| PathBuf::from(DEFAULT_DATA_DIR), PathBuf::from)
-}
-
-/// The file in which a server keeps its first key.
-pub(crate) fn key_file(data_dir: &Path) -> PathBuf {
-    data_dir.join(KEY_FILE)
 }
 
 fn key(args: &ServerArgs, url: &str, from_e2b: bool) -> Result<Secret, Failure> {
@@ -71,7 +68,7 @@ fn key(args: &ServerArgs, url: &str, from_e2b: bool) -> Result<Secret, Failure> 
             || Failure::yours(format!("there is no API key for {url}")).hint("set CABANA_API_KEY, or give --api-key");
         return e2b.ok_or_else(missing);
     }
-    let path = key_file(&data_dir());
+    let path = local_server()?.key_file();
     match read_key(&path) {
         Ok(key) => Ok(key),
         Err(error) => e2b.ok_or_else(|| no_key(&path, &error)),
@@ -110,7 +107,7 @@ fn is_loopback(url: &str) -> bool {
     host == "localhost" || address.is_ok_and(|a| a.is_loopback())
 }
 
-fn variable(name: &str) -> Option<String> {
+pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|v| !v.is_empty())
 }
 

@@ -8,6 +8,7 @@ use cabana_types::SandboxId;
 use cabana_types::wire::NewSandbox;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::creation;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::signals::Signals;
@@ -25,10 +26,15 @@ pub(crate) struct Lease {
 
 impl Lease {
     /// Creates a sandbox. With a timeout in the request it ends then; without, it lives while the lease does.
-    pub(crate) async fn create(client: &Client, mut new: NewSandbox, signals: &mut Signals) -> Result<Self, Failure> {
+    pub(crate) async fn create(
+        client: &Client,
+        mut new: NewSandbox,
+        signals: &mut Signals,
+        out: &Output,
+    ) -> Result<Self, Failure> {
         let renew = new.timeout.is_none();
         new.timeout.get_or_insert(LIFE_SECONDS);
-        let mut creating = Box::pin(client.create(&new, None));
+        let mut creating = Box::pin(creation::create(client, &new, None, out));
         let mut interrupted = None;
         // Giving up at once would leave a sandbox behind: the request is already on its way.
         let sandbox = loop {

@@ -6,6 +6,7 @@ mod amount;
 mod args;
 mod commands;
 mod connection;
+mod creation;
 mod failure;
 mod guest_program;
 mod lease;

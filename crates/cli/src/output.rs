@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
 
 use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -160,6 +161,26 @@ impl Output {
         }
     }
 
+    /// A bar for work whose share done is known; lines where nobody watches.
+    pub(crate) fn share_bar(&self, title: &'static str) -> ShareBar {
+        let bar = self.stderr_terminal.then(|| {
+            let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
+            match ProgressStyle::with_template("{prefix} {bar:30} {percent}% {wide_msg}") {
+                Ok(style) => bar.with_style(style).with_prefix(title),
+                Err(_) => bar,
+            }
+        });
+        ShareBar { out: *self, title, bar, told: Mutex::new(None) }
+    }
+
+    /// Sends the server's log to standard error.
+    pub(crate) fn start_log(&self, filter: &str) -> Result<(), Failure> {
+        let filter = tracing_subscriber::EnvFilter::try_new(filter)?;
+        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+        log.with_ansi(self.stderr_terminal && self.colours).init();
+        Ok(())
+    }
+
     fn paint(&self, text: &str, style: Style) -> String {
         if self.stderr_terminal && self.colours { text.style(style).to_string() } else { text.to_owned() }
     }
@@ -168,6 +189,39 @@ impl Output {
     fn tell(&self, text: &str) {
         let mut err = io::stderr().lock();
         let _ = writeln!(err, "{}", clean_keeping_style(text));
+    }
+}
+
+/// See [`Output::share_bar`].
+pub(crate) struct ShareBar {
+    out: Output,
+    title: &'static str,
+    bar: Option<ProgressBar>,
+    /// The step and the tenth that was told last.
+    told: Mutex<Option<(String, u64)>>,
+}
+
+impl ShareBar {
+    /// Shows how far the work is, in thousandths.
+    pub(crate) fn show(&self, thousandths: u64, step: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(thousandths);
+            bar.set_message(step.to_owned());
+            return;
+        }
+        let now = Some((step.to_owned(), thousandths / 100));
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if *told != now {
+            self.out.say(&format!("{}: {step}, {} %", self.title, thousandths / 10));
+            *told = now;
+        }
+    }
+
+    /// The work ended, well or not.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
     }
 }
 

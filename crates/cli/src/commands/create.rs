@@ -3,6 +3,7 @@
 use crate::amount::short;
 use crate::args::SandboxArgs;
 use crate::commands::Context;
+use crate::creation;
 use crate::failure::Outcome;
 
 const EXAMPLES: &str = "\
@@ -27,7 +28,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
-    let sandbox = context.client()?.create(&args.sandbox.to_request(), args.idempotency_key.as_deref()).await?;
+    let (client, key) = (context.client()?, args.idempotency_key.as_deref());
+    let sandbox = creation::create(&client, &args.sandbox.to_request(), key, &context.out).await?;
     if args.json {
         context.out.json(&sandbox)?;
         return Ok(0);

@@ -9,7 +9,6 @@ use owo_colors::Style;
 use serde::Serialize;
 
 use crate::commands::Context;
-use crate::connection;
 use crate::failure::{Failure, Outcome};
 
 const EXAMPLES: &str = "\
@@ -95,10 +94,16 @@ fn network(fact: cabana_net::Fact) -> Fact {
 }
 
 async fn server(context: &Context) -> Fact {
-    let (url, _) = connection::url(&context.server);
-    let answer = async { Ok::<_, Failure>(context.client()?.status().await?) }.await;
+    let answer = async {
+        let client = context.client()?;
+        let status = client.status().await?;
+        Ok::<_, Failure>((client.base_url().to_owned(), status))
+    }
+    .await;
     let (ok, detail, remedy) = match answer {
-        Ok(status) => (true, format!("version {} at {url}, {} sandboxes up", status.version, status.running), None),
+        Ok((url, status)) => {
+            (true, format!("version {} at {url}, {} sandboxes up", status.version, status.running), None)
+        }
         Err(failure) => {
             let causes: Vec<_> = failure.chain().collect();
             (false, causes.join(": "), failure.hint_text().map(str::to_owned))

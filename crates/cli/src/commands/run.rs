@@ -42,7 +42,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     let mut command = StartCommand { program, args: words, ..Default::default() };
     session::prepare(&mut command, &args.command);
     let mut signals = Signals::catch()?;
-    let lease = Lease::create(&client, args.sandbox.to_request(), &mut signals).await?;
+    let lease = Lease::create(&client, args.sandbox.to_request(), &mut signals, &context.out).await?;
     let outcome = async {
         match &args.command.user {
             Some(user) => session::run(&lease.sandbox().as_user(user)?, &command, &mut signals).await,

@@ -4,6 +4,7 @@ use crate::{cabana, report, stdout};
 
 const COMMANDS: &[&[&str]] = &[
     &[],
+    &["server"],
     &["run"],
     &["create"],
     &["ls"],
