@@ -1,0 +1,28 @@
+//! The control plane over real sockets, with a real store and a backend that lives in memory.
+
+mod auth;
+mod capacity;
+mod create;
+mod expiry;
+mod http;
+mod idempotency;
+mod kill;
+mod listing;
+mod openapi;
+mod reading;
+mod restart;
+mod server;
+mod templates;
+mod vitals;
+mod world;
+
+use std::time::{Duration, Instant};
+
+/// Waits until something is so; the test fails if it does not become so.
+fn eventually(what: &str, mut test: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !test() {
+        assert!(start.elapsed() < Duration::from_secs(20), "it did not happen: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

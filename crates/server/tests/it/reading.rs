@@ -1,0 +1,130 @@
+//! Events, logs, metrics, status.
+
+use cabana_runtime::Stats;
+use serde_json::{Value, json};
+
+use crate::http::send;
+use crate::server::TestServer;
+
+#[test]
+fn events_can_be_filtered_and_paged() {
+    let server = TestServer::start();
+    let a = server.create();
+    let b = server.create();
+    server.kill(&a).is(204);
+    let all = server.get("/events/sandboxes?limit=100&orderAsc=true").is(200).json();
+    assert_eq!(all.as_array().map(Vec::len), Some(6));
+    let event = &all[1];
+    assert_eq!((&event["version"], &event["type"]), (&json!("v1"), &json!("sandbox.lifecycle.created")));
+    assert_eq!(event["sandboxId"], a.as_str());
+    assert_eq!(event["sandboxTeamId"], "default");
+    for name in ["id", "sandboxTemplateId", "sandboxBuildId", "sandboxExecutionId", "timestamp", "eventData"] {
+        assert!(!event[name].is_null(), "{name}");
+    }
+    let first: Value = server.get("/events/sandboxes?limit=1").is(200).json();
+    assert_eq!(first[0]["type"], "sandbox.lifecycle.killed", "newest first");
+    assert!(first[0]["eventData"]["reason"].as_str().is_some_and(|r| r.starts_with("was killed by request")));
+    let created = server.get("/events/sandboxes?types=sandbox.lifecycle.created").is(200).json();
+    assert_eq!(created.as_array().map(Vec::len), Some(2));
+    let second = server.get("/events/sandboxes?offset=1&limit=1&types=sandbox.lifecycle.created").is(200).json();
+    assert_eq!(second[0]["sandboxId"], a.as_str());
+    assert_eq!(server.events(&b), ["requested", "created"]);
+    server.get("/events/sandboxes/inothing").error(404, "sandbox_not_found");
+    for query in ["limit=101", "limit=0", "offset=-1", "orderAsc=perhaps"] {
+        server.get(&format!("/events/sandboxes?{query}")).error(400, "invalid_request");
+    }
+}
+
+#[test]
+fn logs_tell_the_life_in_e2bs_forms() {
+    let server = TestServer::start();
+    let id = server.create();
+    server.kill(&id).is(204);
+    let logs = server.get(&format!("/sandboxes/{id}/logs")).is(200).json();
+    let lines = logs["logs"].as_array().expect("lines");
+    assert_eq!(lines.len(), 4);
+    for line in lines {
+        let parsed: Value = serde_json::from_str(line["line"].as_str().expect("text")).expect("a line is JSON");
+        assert!(["debug", "info", "warn", "error"].contains(&parsed["level"].as_str().expect("level")), "{parsed}");
+        assert_eq!(parsed["logger"], "lifecycle");
+    }
+    assert!(logs["logEntries"][1]["message"].as_str().is_some_and(|m| m == "Sandbox started"));
+    assert!(logs["logEntries"][3]["message"].as_str().is_some_and(|m| m.contains("was killed by request")));
+    let last: jiff::Timestamp = lines[3]["timestamp"].as_str().expect("time").parse().expect("time");
+    let later = server.get(&format!("/sandboxes/{id}/logs?start={}", last.as_millisecond() + 1)).is(200).json();
+    assert_eq!(later["logs"], json!([]));
+    let few = server.get(&format!("/sandboxes/{id}/logs?limit=2")).is(200).json();
+    assert_eq!(few["logs"].as_array().map(Vec::len), Some(2));
+
+    let page = |query: &str| server.get(&format!("/v2/sandboxes/{id}/logs?{query}")).is(200).json()["logs"].clone();
+    assert_eq!(page("").as_array().map(Vec::len), Some(4));
+    assert_eq!(page("direction=backward&limit=1")[0]["message"], logs["logEntries"][3]["message"]);
+    assert_eq!(page("search=started").as_array().map(Vec::len), Some(1));
+    assert_eq!(page("level=info").as_array().map(Vec::len), Some(2));
+    assert_eq!(page("level=error"), json!([]));
+    for query in ["direction=up", "level=loud", "cursor=-1", "limit=1001"] {
+        server.get(&format!("/v2/sandboxes/{id}/logs?{query}")).error(400, "invalid_request");
+    }
+    server.get("/sandboxes/inothing/logs").error(404, "sandbox_not_found");
+}
+
+#[test]
+fn metrics_are_a_live_sample() {
+    let server = TestServer::start();
+    let id = server.create();
+    server.world.set_stats(Stats { cpu_usec: 0, memory_used: 7 << 20, memory_cache: 1 << 20, disk_used: 3 << 20 });
+    let metrics = server.get(&format!("/sandboxes/{id}/metrics")).is(200).json();
+    let metric = &metrics[0];
+    assert_eq!((&metric["cpuCount"], &metric["cpuUsedPct"]), (&json!(2), &json!(0.0)));
+    assert_eq!((&metric["memUsed"], &metric["memTotal"]), (&json!(7 << 20), &json!(512 << 20)));
+    assert_eq!((&metric["memCache"], &metric["diskUsed"]), (&json!(1 << 20), &json!(3 << 20)));
+    assert_eq!(metric["diskTotal"], json!(1024 << 20));
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    server.world.set_stats(Stats { cpu_usec: 600_000, ..Stats::default() });
+    let percent = server.get(&format!("/sandboxes/{id}/metrics")).is(200).json()[0]["cpuUsedPct"].as_f64();
+    assert!(percent.is_some_and(|p| p > 10.0 && p <= 50.0), "half a machine at most: {percent:?}");
+
+    let now = metric["timestampUnix"].as_i64().expect("time");
+    let range = |query: String| server.get(&format!("/sandboxes/{id}/metrics?{query}")).is(200).json();
+    assert_eq!(range(format!("start={}&end={}", now - 10, now + 60)).as_array().map(Vec::len), Some(1));
+    assert_eq!(range(format!("end={}", now - 10)), json!([]));
+    assert_eq!(range(format!("start={}", now + 60)), json!([]));
+    server.get(&format!("/sandboxes/{id}/metrics?start=5&end=4")).error(400, "invalid_request");
+    server.get(&format!("/sandboxes/{id}/metrics?start=x")).error(400, "invalid_request");
+
+    let other = server.create();
+    let many = server.get(&format!("/sandboxes/metrics?sandbox_ids={id},{other},inothing")).is(200).json();
+    let known: Vec<&String> = many["sandboxes"].as_object().expect("map").keys().collect();
+    assert_eq!(known.len(), 2);
+    server.get("/sandboxes/metrics").error(400, "invalid_request");
+    let ids = vec!["i0"; 101].join(",");
+    server.get(&format!("/sandboxes/metrics?sandbox_ids={ids}")).error(400, "invalid_request");
+}
+
+#[test]
+fn the_server_says_what_it_is() {
+    let server = TestServer::start();
+    server.create();
+    let status = server.get("/status").is(200).json();
+    assert_eq!((&status["backend"], &status["running"]), (&json!("fake"), &json!(1)));
+    let health = send(server.address, "GET", "/health", &[], None).expect("answer");
+    assert_eq!((health.status, health.text.as_str()), (204, ""));
+}
+
+#[test]
+fn what_is_not_there_yet_says_so() {
+    let server = TestServer::start();
+    let id = server.create();
+    for (method, path) in [
+        ("POST", format!("/sandboxes/{id}/pause")),
+        ("POST", format!("/sandboxes/{id}/resume")),
+        ("POST", format!("/sandboxes/{id}/fork")),
+        ("POST", format!("/sandboxes/{id}/snapshots")),
+        ("PUT", format!("/sandboxes/{id}/network")),
+        ("GET", "/snapshots".to_owned()),
+    ] {
+        let told = server.call(method, &path, None).error(400, "not_supported");
+        assert!(told.ends_with("is not available on this server yet"), "{path}: {told}");
+    }
+    server.post("/sandboxes/inothing/pause", json!({})).error(404, "sandbox_not_found");
+}

@@ -1,0 +1,203 @@
+//! Whatever a crash interrupts, the next server takes up: nothing is lost that ran, nothing stays that nobody wants.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cabana_types::SandboxId;
+use serde_json::json;
+
+use crate::eventually;
+use crate::http::send;
+use crate::server::TestServer;
+use crate::world::Fault;
+
+/// The world is what the store says, and every life is told to its end.
+fn assert_consistent(server: &TestServer) {
+    eventually("the world is what the listing says", || {
+        server.listed().into_iter().collect::<HashSet<_>>() == server.world.ids()
+    });
+    let settled = || {
+        let rows = server.get("/events/sandboxes?limit=100").is(200).json();
+        let ids: HashSet<String> =
+            rows.as_array().expect("rows").iter().map(|e| e["sandboxId"].as_str().expect("id").to_owned()).collect();
+        ids.iter()
+            .all(|id| matches!(server.events(id).last().map(String::as_str), Some("created" | "killed" | "updated")))
+    };
+    eventually("every sandbox is up or ended", settled);
+}
+
+/// Starts a creation that will not be answered, and returns when the wish is written.
+fn create_and_forget(server: &TestServer) -> String {
+    let (address, key) = (server.address, server.key.clone());
+    std::thread::spawn(move || {
+        let _ = send(address, "POST", "/v2/sandboxes", &[("x-api-key", &key)], Some(br#"{"templateID":"base"}"#));
+    });
+    let mut id = String::new();
+    eventually("the wish is written", || {
+        let rows = server.get("/events/sandboxes?types=sandbox.lifecycle.requested&limit=1").is(200).json();
+        id = rows[0]["sandboxId"].as_str().unwrap_or_default().to_owned();
+        !id.is_empty()
+    });
+    id
+}
+
+#[test]
+fn running_sandboxes_outlive_the_server() {
+    let mut server = TestServer::start();
+    let made: Vec<String> = (0..5).map(|_| server.create()).collect();
+    let before = server.get(&format!("/sandboxes/{}", made[0])).is(200).json();
+    server.stop();
+    assert_eq!(server.world.ids().len(), 5, "an orderly stop leaves them");
+    let server = server.restart();
+    assert_eq!(server.get(&format!("/sandboxes/{}", made[0])).is(200).json(), before, "nothing about them changed");
+    let server = server.restart();
+    assert_eq!(server.get("/status").is(200).json()["running"], 5, "they are reachable again");
+    for id in &made {
+        assert_eq!(server.events(id), ["requested", "created"]);
+        server.kill(id).is(204);
+    }
+    assert_consistent(&server);
+}
+
+#[test]
+fn a_crash_while_it_comes_up() {
+    for fault in [Fault::HangBefore, Fault::HangAfter] {
+        let server = TestServer::start();
+        server.world.on_launch(Some(fault.clone()));
+        let id = create_and_forget(&server);
+        if fault == Fault::HangAfter {
+            eventually("it is in the world", || server.world.ids().contains(&id));
+        }
+        let server = server.restart();
+        assert_consistent(&server);
+        assert!(server.world.ids().is_empty());
+        assert_eq!(
+            server.epitaph(&id),
+            format!("Sandbox {id} could not be created: the server was restarted; create a new one")
+        );
+    }
+}
+
+#[test]
+fn a_crash_while_it_goes() {
+    for fault in [Fault::HangBefore, Fault::HangAfter] {
+        let server = TestServer::start();
+        let id = server.create();
+        let other = server.create();
+        server.world.on_destroy(&[fault.clone()]);
+        let (address, key, path) = (server.address, server.key.clone(), format!("/sandboxes/{id}"));
+        std::thread::spawn(move || {
+            let _ = send(address, "DELETE", &path, &[("x-api-key", &key)], None);
+        });
+        eventually("the intent is written", || server.events(&id).contains(&"ending".to_owned()));
+        if fault == Fault::HangAfter {
+            eventually("it is out of the world", || !server.world.ids().contains(&id));
+        }
+        let server = server.restart();
+        assert_consistent(&server);
+        assert_eq!(server.listed(), [other]);
+        assert!(server.epitaph(&id).contains("was killed by request"), "the first cause stays");
+        assert_eq!(server.events(&id), ["requested", "created", "ending", "killed"]);
+    }
+}
+
+#[test]
+fn a_machine_that_was_restarted() {
+    let mut server = TestServer::start();
+    let id = server.create();
+    server.crash();
+    server.world.reboot();
+    let server = server.restart();
+    assert_consistent(&server);
+    assert_eq!(server.epitaph(&id), format!("Sandbox {id} was lost when the machine restarted; create a new one"));
+}
+
+#[test]
+fn what_expired_meanwhile_ends_at_the_start() {
+    let mut server = TestServer::start();
+    let id = server.create_with(json!({"timeout": 1}));
+    let other = server.create_with(json!({"timeout": 100}));
+    server.crash();
+    std::thread::sleep(Duration::from_millis(1200));
+    let server = server.restart();
+    eventually("it expires", || !server.world.ids().contains(&id));
+    eventually("that is told", || server.epitaph(&id).contains("reached its timeout"));
+    assert_eq!(server.listed(), [other]);
+}
+
+#[test]
+fn strangers_are_removed() {
+    let mut server = TestServer::start();
+    let id = server.create();
+    let mut spec = server.world.spec(&id);
+    spec.id = SandboxId::from_random([5; 20]);
+    server.crash();
+    server.world.add_stranger(spec);
+    let server = server.restart();
+    assert_consistent(&server);
+    assert_eq!(server.listed(), [id]);
+}
+
+#[test]
+fn a_takeover_that_fails_is_tried_again() {
+    let server = TestServer::start();
+    let id = server.create();
+    let world = std::sync::Arc::clone(&server.world);
+    let server = server.restart_with(|| world.on_adopt(&[Fault::Fail, Fault::Fail]));
+    assert_eq!(server.listed(), [id.clone()], "it is not given up");
+    eventually("it is reachable again", || server.get("/status").is(200).json()["running"] == 1);
+    assert_consistent(&server);
+    server.kill(&id).is(204);
+}
+
+#[test]
+fn a_second_server_is_refused() {
+    let server = TestServer::start();
+    let error = cabana_server::DataDir::take(&server.data_dir()).expect_err("taken");
+    assert!(error.to_string().contains("another Cabana server is using"), "{error}");
+}
+
+#[test]
+fn crashes_at_any_moment_under_load() {
+    let mut server = TestServer::with(&[("limits.max_sandboxes", "30")]);
+    for round in 0..6u64 {
+        let done = AtomicBool::new(false);
+        let (address, key) = (server.address, server.key.clone());
+        std::thread::scope(|scope| {
+            for worker in 0..4 {
+                let (done, key) = (&done, &key);
+                scope.spawn(move || {
+                    let mut own = vec![];
+                    while !done.load(Ordering::Relaxed) {
+                        let headers = [("x-api-key", key.as_str())];
+                        let path = "/v2/sandboxes";
+                        let Ok(made) = send(address, "POST", path, &headers, Some(br#"{"templateID":"base"}"#)) else {
+                            return;
+                        };
+                        if made.status == 201 {
+                            own.push(made.member("sandboxID"));
+                        }
+                        if own.len() > worker {
+                            let id = own.remove(0);
+                            if send(address, "DELETE", &format!("/sandboxes/{id}"), &headers, None).is_err() {
+                                return;
+                            }
+                        }
+                    }
+                });
+            }
+            std::thread::sleep(Duration::from_millis(60 + round * 37));
+            server.crash();
+            done.store(true, Ordering::Relaxed);
+        });
+        server = server.restart();
+        eventually("the world is what the listing says", || {
+            server.listed().into_iter().collect::<HashSet<_>>() == server.world.ids()
+        });
+    }
+    for id in server.listed() {
+        server.kill(&id).is(204);
+    }
+    assert!(server.world.ids().is_empty());
+}

@@ -1,0 +1,55 @@
+//! Templates: by id, alias, namespace and tag.
+
+use serde_json::json;
+
+use crate::server::TestServer;
+
+#[test]
+fn a_template_is_found_by_its_names() {
+    let server = TestServer::start();
+    let all = server.get("/templates").is(200).json();
+    assert_eq!(all.as_array().map(Vec::len), Some(1));
+    let base = &all[0];
+    assert_eq!((&base["aliases"], &base["names"]), (&json!(["base"]), &json!(["default/base"])));
+    assert_eq!(
+        (&base["public"], &base["buildStatus"], &base["buildCount"]),
+        (&json!(true), &json!("ready"), &json!(1))
+    );
+    for name in ["templateID", "buildID", "cpuCount", "memoryMB", "diskSizeMB", "createdAt", "updatedAt", "envdVersion"]
+    {
+        assert!(!base[name].is_null(), "{name}");
+    }
+    for name in ["createdBy", "lastSpawnedAt"] {
+        assert!(base.get(name).is_some_and(serde_json::Value::is_null), "{name} is there and null");
+    }
+    let id = base["templateID"].as_str().expect("id");
+    for name in ["base", "BASE", "base:default", "default/base", "default/base:default", id] {
+        server.post("/v2/sandboxes", json!({"templateID": name})).is(201);
+    }
+    for name in ["base%3Adefault", "default%2Fbase", id] {
+        let one = server.get(&format!("/templates/{name}")).is(200).json();
+        assert_eq!((&one["templateID"], &one["builds"][0]["status"]), (&json!(id), &json!("ready")));
+        assert_eq!((&one["spawnCount"], one["lastSpawnedAt"].is_string()), (&json!(6), true));
+    }
+    let alias = server.get("/templates/aliases/base").is(200).json();
+    assert_eq!(alias, json!({"templateID": id, "public": true}));
+    server.get("/templates/aliases/other").error(404, "template_not_found");
+    assert_eq!(server.get("/v2/templates?limit=1").is(200).json().as_array().map(Vec::len), Some(1));
+    server.get("/v2/templates?nextToken=nope").error(400, "invalid_request");
+}
+
+#[test]
+fn unknown_templates_are_refused_with_what_there_is() {
+    let server = TestServer::start();
+    for name in ["code-interpreter-v1", "base:v2", "other/base", "aaaaaaaaaaaaaaaaaaaa"] {
+        let told = server.post("/v2/sandboxes", json!({"templateID": name})).error(404, "template_not_found");
+        assert!(told.ends_with("was not found; there are: base"), "{told}");
+    }
+    let long = "x".repeat(257);
+    for name in ["", ":", "a b", "../x", "base:", "a/b/c", "base\n", &long] {
+        let answer = server.post("/v2/sandboxes", json!({"templateID": name}));
+        if name != "base\n" {
+            answer.error(400, "invalid_request");
+        }
+    }
+}

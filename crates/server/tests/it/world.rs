@@ -1,0 +1,238 @@
+//! A backend in memory. It outlives servers, as real sandboxes do, and fails or hangs where a test wants it to.
+
+use std::collections::{HashMap, HashSet};
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cabana_runtime::{Backend, Capabilities, Death, Error, LaunchSpec, Live, Stats, Vitals};
+use cabana_types::{BuildId, SandboxId};
+use tokio::sync::watch;
+
+/// What an operation does instead of succeeding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Fails, having done nothing.
+    Fail,
+    /// Never returns, having done nothing.
+    HangBefore,
+    /// Does its work, and never returns.
+    HangAfter,
+    /// Says that there is no room.
+    Full,
+    /// Says that the root filesystem is missing.
+    NoBuild,
+    /// Says that the disk is full.
+    DiskFull,
+    /// Panics.
+    Panic,
+    /// Takes a while.
+    Slow(Duration),
+}
+
+#[derive(Debug)]
+pub(crate) struct FakeSandbox {
+    pub(crate) spec: LaunchSpec,
+    vitals: watch::Sender<Vitals>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    sandboxes: HashMap<SandboxId, FakeSandbox>,
+    launch: Option<Fault>,
+    adopt: Vec<Fault>,
+    destroy: Vec<Fault>,
+    busy: HashSet<SandboxId>,
+    destroyed: Vec<SandboxId>,
+    stats: Stats,
+}
+
+/// Everything there is.
+#[derive(Debug, Default)]
+pub(crate) struct World {
+    inner: Mutex<Inner>,
+}
+
+impl World {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on launches do this.
+    pub(crate) fn on_launch(&self, fault: Option<Fault>) {
+        self.inner().launch = fault;
+    }
+
+    /// The next destroys do these, one each.
+    pub(crate) fn on_destroy(&self, faults: &[Fault]) {
+        self.inner().destroy = faults.to_vec();
+    }
+
+    /// The next adoptions do these, one each.
+    pub(crate) fn on_adopt(&self, faults: &[Fault]) {
+        self.inner().adopt = faults.to_vec();
+    }
+
+    /// What every sandbox uses.
+    pub(crate) fn set_stats(&self, stats: Stats) {
+        self.inner().stats = stats;
+    }
+
+    /// Faults are over, and calls of a server that is gone are too.
+    pub(crate) fn heal(&self) {
+        let mut inner = self.inner();
+        inner.launch = None;
+        inner.adopt.clear();
+        inner.destroy.clear();
+        inner.busy.clear();
+    }
+
+    /// The machine restarts: nothing is left.
+    pub(crate) fn reboot(&self) {
+        self.inner().sandboxes.clear();
+    }
+
+    /// A sandbox that no server knows.
+    pub(crate) fn add_stranger(&self, spec: LaunchSpec) {
+        let (vitals, _) = watch::channel(Vitals::default());
+        self.inner().sandboxes.insert(spec.id.clone(), FakeSandbox { spec, vitals });
+    }
+
+    fn remove(&self, id: &SandboxId) {
+        let mut inner = self.inner();
+        inner.sandboxes.remove(id);
+        inner.destroyed.push(id.clone());
+    }
+
+    pub(crate) fn ids(&self) -> HashSet<String> {
+        self.inner().sandboxes.keys().map(ToString::to_string).collect()
+    }
+
+    pub(crate) fn spec(&self, id: &str) -> LaunchSpec {
+        let id: SandboxId = id.parse().expect("id");
+        self.inner().sandboxes.get(&id).expect("it is in the world").spec.clone()
+    }
+
+    pub(crate) fn destroyed(&self) -> usize {
+        self.inner().destroyed.len()
+    }
+
+    pub(crate) fn vitals(&self, id: &str, change: impl FnOnce(&mut Vitals)) {
+        let id: SandboxId = id.parse().expect("id");
+        self.inner().sandboxes.get(&id).expect("it is in the world").vitals.send_modify(change);
+    }
+
+    pub(crate) fn die(&self, id: &str, death: Death) {
+        self.vitals(id, |v| v.death = Some(death));
+    }
+}
+
+/// The backend's side of the world, for one server.
+pub(crate) struct Fake(pub(crate) Arc<World>);
+
+/// One operation on a sandbox at a time: the contract that lifecycle must keep.
+struct Alone<'a>(&'a World, SandboxId);
+
+impl<'a> Alone<'a> {
+    fn with(world: &'a World, id: &SandboxId) -> Self {
+        assert!(world.inner().busy.insert(id.clone()), "two operations at once on {id}");
+        Self(world, id.clone())
+    }
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.0.inner().busy.remove(&self.1);
+    }
+}
+
+impl Fake {
+    fn live(id: &SandboxId, vitals: watch::Receiver<Vitals>) -> Live {
+        Live {
+            id: id.clone(),
+            address: Ipv4Addr::LOCALHOST,
+            guest_socket: format!("/nonexistent/{id}.sock").into(),
+            vitals,
+        }
+    }
+
+    fn failed(id: &SandboxId) -> Error {
+        Error::Launch { id: id.clone(), message: "on purpose".into() }
+    }
+
+    async fn before(fault: Option<&Fault>, id: &SandboxId) -> Result<(), Error> {
+        match fault {
+            None | Some(Fault::HangAfter) => Ok(()),
+            Some(Fault::Fail) => Err(Self::failed(id)),
+            Some(Fault::Full) => Err(Error::Full { limit: 7 }),
+            Some(Fault::NoBuild) => Err(Error::NoBuild(BuildId::from_random([0; 16]))),
+            Some(Fault::DiskFull) => {
+                Err(Error::Io { action: "make a disk", source: std::io::Error::from_raw_os_error(28) })
+            }
+            Some(Fault::HangBefore) => std::future::pending().await,
+            Some(Fault::Panic) => panic!("on purpose"),
+            Some(Fault::Slow(time)) => {
+                tokio::time::sleep(*time).await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn after(fault: Option<&Fault>) {
+        if fault == Some(&Fault::HangAfter) {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[async_trait]
+impl Backend for Fake {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { disk_quota: true }
+    }
+
+    async fn launch(&self, spec: LaunchSpec) -> Result<Live, Error> {
+        let id = spec.id.clone();
+        let _alone = Alone::with(&self.0, &id);
+        let fault = self.0.inner().launch.clone();
+        Self::before(fault.as_ref(), &id).await?;
+        let (vitals, seen) = watch::channel(Vitals::default());
+        self.0.inner().sandboxes.insert(id.clone(), FakeSandbox { spec, vitals });
+        Self::after(fault.as_ref()).await;
+        Ok(Self::live(&id, seen))
+    }
+
+    async fn adopt(&self, id: &SandboxId) -> Result<Option<Live>, Error> {
+        let _alone = Alone::with(&self.0, id);
+        let fault = self.0.inner().adopt.pop();
+        Self::before(fault.as_ref(), id).await?;
+        Ok(self.0.inner().sandboxes.get(id).map(|s| Self::live(id, s.vitals.subscribe())))
+    }
+
+    async fn destroy(&self, id: &SandboxId) -> Result<(), Error> {
+        let _alone = Alone::with(&self.0, id);
+        let fault = self.0.inner().destroy.pop();
+        Self::before(fault.as_ref(), id).await?;
+        self.0.remove(id);
+        Self::after(fault.as_ref()).await;
+        Ok(())
+    }
+
+    async fn inventory(&self) -> Result<Vec<SandboxId>, Error> {
+        Ok(self.0.inner().sandboxes.keys().cloned().collect())
+    }
+
+    async fn stats(&self, id: &SandboxId) -> Result<Stats, Error> {
+        let _alone = Alone::with(&self.0, id);
+        Ok(self.0.inner().stats)
+    }
+
+    async fn has_build(&self, _: &BuildId) -> bool {
+        true
+    }
+}
