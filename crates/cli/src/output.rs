@@ -77,16 +77,17 @@ impl Output {
             return Ok(());
         }
         let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+        // A row that is too wide is the terminal's to wrap: an id in pieces cannot be copied.
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         if !self.colours {
             table.force_no_tty();
-            if let Ok((width, _)) = crossterm::terminal::size() {
-                table.set_width(width);
-            }
         }
         table.set_header(headings.iter().map(|h| Cell::new(h).add_attribute(Attribute::Bold)));
         for row in rows {
             table.add_row(row.iter().map(|cell| clean(cell).into_owned()));
+        }
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
         }
         self.raw(format!("{}\n", table.trim_fmt()).as_bytes())
     }
@@ -197,8 +198,8 @@ pub(crate) struct ShareBar {
     out: Output,
     title: &'static str,
     bar: Option<ProgressBar>,
-    /// The step and the tenth that was told last.
-    told: Mutex<Option<(String, u64)>>,
+    /// The tenth that was told last.
+    told: Mutex<Option<u64>>,
 }
 
 impl ShareBar {
@@ -209,7 +210,7 @@ impl ShareBar {
             bar.set_message(step.to_owned());
             return;
         }
-        let now = Some((step.to_owned(), thousandths / 100));
+        let now = Some(thousandths / 100);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if *told != now {
             self.out.say(&format!("{}: {step}, {} %", self.title, thousandths / 10));

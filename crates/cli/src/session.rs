@@ -55,9 +55,12 @@ pub(crate) async fn run(sandbox: &SandboxHandle, command: &StartCommand, signals
         }
         Err(failure) => {
             drop(raw);
-            let code = failure.client_error().and_then(code_of);
-            Err(match code {
-                Some(code) => failure.code(code),
+            Err(match failure.client_error() {
+                Some(e) if e.is_deadline() => Failure::yours("the command ran into its time limit").code(TIMED_OUT),
+                Some(e) => match code_of(e) {
+                    Some(code) => failure.code(code),
+                    None => failure,
+                },
                 None => failure,
             })
         }
@@ -68,7 +71,6 @@ pub(crate) async fn run(sandbox: &SandboxHandle, command: &StartCommand, signals
 fn code_of(error: &Error) -> Option<u8> {
     match error {
         Error::Gone { .. } => Some(KILLED),
-        e if e.is_deadline() => Some(TIMED_OUT),
         Error::Guest { message, .. } if message.starts_with("cannot start ") => {
             Some(if error.guest_code() == Some("permission_denied") { NOT_EXECUTABLE } else { NO_SUCH_COMMAND })
         }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::commands::Context;
 use crate::connection::{self, variable};
-use crate::failure::{Failure, OURS, Outcome};
+use crate::failure::{Failure, OURS, Outcome, YOURS};
 use crate::guest_program;
 use crate::signals::Signals;
 
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     let flags: Vec<(String, String)> =
         flags.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?))).collect();
     let loaded = Loaded::read(args.config.as_deref(), variable, &flags).map_err(|e| {
-        let yours = Failure::from(e).code(crate::failure::YOURS);
+        let yours = Failure::from(e).code(YOURS);
         yours.hint("`cabana server --print-config` shows what is set, once it can be read")
     })?;
     if args.print_config {
@@ -91,6 +91,16 @@ fn check_surroundings() -> Result<(), Failure> {
     })
 }
 
+/// Before anything is made that would have to be taken down again.
+fn check_address(listen: SocketAddr) -> Result<(), Failure> {
+    match std::net::TcpListener::bind(listen) {
+        Ok(_) => Ok(()),
+        Err(e) => {
+            Err(Failure::from(e).context(format!("cannot listen on {listen}")).hint("choose another with --listen"))
+        }
+    }
+}
+
 /// Each sandbox and each connection takes descriptors; the usual soft limit is for programs that use `select`.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
@@ -99,7 +109,8 @@ fn raise_open_files() {
 }
 
 async fn serve(config: &Config, context: &Context, shutdown: CancellationToken) -> Result<(), Failure> {
-    let data_dir = DataDir::take(&config.data_dir)?;
+    let data_dir = DataDir::take(&config.data_dir).map_err(|e| Failure::from(e).code(YOURS))?;
+    check_address(config.listen)?;
     let pool = Pool::open(&config.data_dir, pool_config(config)).await.map_err(doctor)?;
     if !pool.quotas() {
         tracing::warn!(pool = pool.description(), "disk limits of sandboxes are not enforced");
