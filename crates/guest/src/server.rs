@@ -22,8 +22,10 @@ const MAX_HOST: usize = 2048;
 const MAX_INSIDE: usize = 256;
 /// How long a program inside may take for a request's head, and may stay idle.
 const HEAD_PATIENCE: Duration = Duration::from_secs(75);
-/// Buffers of a connection, and so the largest head.
+/// Buffers of a connection.
 const BUFFER: usize = 64 << 10;
+/// The largest head of a request; a signed URL with a long path is far smaller.
+const MAX_HEAD: usize = 32 << 10;
 const MAX_HEADERS: usize = 128;
 /// After a failed accept, which is mostly a lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -88,6 +90,7 @@ async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         .timer(TokioTimer::new())
         .header_read_timeout(patience)
         .max_buf_size(BUFFER)
+        .max_header_size(MAX_HEAD)
         .max_headers(MAX_HEADERS)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();

@@ -109,6 +109,9 @@ fn create(target: &Target) -> Result<Partial, Problem> {
     let owner = (Uid::from_raw(target.account.uid), Gid::from_raw(target.account.gid));
     rustix::fs::fchown(&partial.file, Some(owner.0), Some(owner.1))
         .map_err(|e| Problem::io("change the owner of", path, &e.into()))?;
+    if !is_new {
+        rustix::fs::ftruncate(&partial.file, 0).map_err(|e| Problem::io("empty", path, &e.into()))?;
+    }
     // A file system without attributes matters only where there is something to attach.
     match metadata::replace(&partial.file, &target.metadata) {
         Err(cause) if !target.metadata.is_empty() => return Err(Problem::io("attach metadata to", path, &cause)),
@@ -117,7 +120,7 @@ fn create(target: &Target) -> Result<Partial, Problem> {
     Ok(partial)
 }
 
-/// Opens the file empty, and says whether it is new.
+/// Opens the file, and says whether it is new.
 fn open_for_writing(path: &Path) -> Result<(File, bool), Problem> {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK;
     let mode = Mode::from_raw_mode(0o666);
@@ -134,9 +137,6 @@ fn open_for_writing(path: &Path) -> Result<(File, bool), Problem> {
     let stat = rustix::fs::fstat(&fd).map_err(|e| Problem::io("open", path, &e.into()))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || open::is_kernel_made(&fd) {
         return Err(Problem::bad_request(format!("path '{}' is not a regular file", path.display())));
-    }
-    if stat.st_size > 0 {
-        rustix::fs::ftruncate(&fd, 0).map_err(|e| Problem::io("empty", path, &e.into()))?;
     }
     Ok((File::from(fd), false))
 }

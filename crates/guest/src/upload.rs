@@ -187,7 +187,8 @@ fn malformed(cause: multer::Error) -> Problem {
 fn check_space(path: &Path, length: u64) -> Result<(), Problem> {
     let existing = path.ancestors().skip(1).find_map(|directory| rustix::fs::statvfs(directory).ok());
     match existing {
-        Some(fs) if fs.f_bavail.saturating_mul(fs.f_frsize) < length => Err(Problem::new(
+        // Pseudo file systems have no blocks at all.
+        Some(fs) if fs.f_blocks > 0 && fs.f_bavail.saturating_mul(fs.f_frsize) < length => Err(Problem::new(
             StatusCode::INSUFFICIENT_STORAGE,
             format!("not enough disk space available: {length} bytes required"),
         )),

@@ -1,0 +1,100 @@
+//! Who may do what: tokens, signatures, host-only paths, browsers.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use crate::client::{Guest, frame};
+
+const TOKEN: &str = "ea_secret";
+
+fn sign(path: &str, operation: &str, user: &str, expiration: Option<u64>) -> String {
+    let expiration = expiration.map(|e| format!(":{e}")).unwrap_or_default();
+    let hash = Sha256::digest(format!("{path}:{operation}:{user}:{TOKEN}{expiration}"));
+    format!("v1_{}", STANDARD_NO_PAD.encode(hash)).replace('+', "%2B").replace('/', "%2F")
+}
+
+#[test]
+fn everything_but_health_needs_the_token() {
+    for guest in [Guest::with(Some(TOKEN)), Guest::over_tcp(Some(TOKEN))] {
+        assert_eq!(guest.get("/health").status, 204);
+        let right = [("x-access-token", TOKEN)];
+        let wrong = [("x-access-token", "ea_wrong")];
+        for path in ["/metrics", "/envs"] {
+            assert_eq!(guest.get(path).json()["code"], 401, "{path}");
+            assert_eq!(guest.http("GET", path, &wrong, b"").status, 401, "{path}");
+            assert_eq!(guest.http("GET", path, &right, b"").status, 200, "{path}");
+        }
+        assert_eq!(guest.http("POST", "/files/compose", &[], b"{}").status, 401);
+        let (status, body) = guest.call("process.Process/List", &json!({}));
+        assert_eq!((status, &body["code"]), (401, &json!("unauthenticated")));
+        assert_eq!(guest.call_with("process.Process/List", &right, &json!({})).0, 200);
+        let mut answer = guest.stream_raw("process.Process/Start", &wrong, &frame(&json!({})));
+        let refused = answer.answer.status == 401 || answer.frame().1["error"]["code"] == "unauthenticated";
+        assert!(refused);
+    }
+}
+
+#[test]
+fn signatures_stand_in_for_the_token() {
+    let guest = Guest::with(Some(TOKEN));
+    let file = guest.file("signed");
+    std::fs::write(&file, "text").unwrap();
+    let get = |query: &str| guest.get(&format!("/files?path={file}{query}"));
+    let read = sign(&file, "read", "", None);
+    assert_eq!(get("").message(), "missing signature query parameter");
+    assert_eq!(get("&signature=v1_nonsense").message(), "invalid signature");
+    assert_eq!(get(&format!("&signature={read}")).body, b"text");
+    assert_eq!(get(&format!("&signature={read}&username=root")).message(), "invalid signature");
+    let by_root = sign(&file, "read", "root", None);
+    assert_eq!(get(&format!("&signature={by_root}&username=root")).status, 200);
+    let past = sign(&file, "read", "", Some(1000));
+    let late = get(&format!("&signature={past}&signature_expiration=1000"));
+    assert_eq!((late.status, late.message().as_str()), (401, "signature is already expired"));
+    let future = sign(&file, "read", "", Some(9_999_999_999));
+    assert_eq!(get(&format!("&signature={future}&signature_expiration=9999999999")).status, 200);
+    assert_eq!(get(&format!("&signature={future}")).message(), "invalid signature");
+
+    let wrong = guest.http("GET", &format!("/files?path={file}&signature={read}"), &[("x-access-token", "no")], b"");
+    assert_eq!(wrong.status, 401);
+    assert_eq!(guest.upload(&format!("{file}&signature={read}"), &[], b"new").message(), "invalid signature");
+    let write = sign(&file, "write", "", None);
+    assert_eq!(guest.upload(&format!("{file}&signature={write}"), &[], b"new").status, 200);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
+}
+
+#[test]
+fn host_only_paths_are_hidden_from_inside() {
+    let inside = Guest::over_tcp(None);
+    for path in cabana_types::guest::HOST_ONLY_PATHS {
+        assert_eq!(inside.http("POST", path, &[], b"{}").status, 404, "{path}");
+        assert_eq!(inside.http("GET", path, &[], b"").status, 404, "{path}");
+    }
+}
+
+#[test]
+fn browsers_are_answered() {
+    let guest = Guest::with(Some(TOKEN));
+    let asked = [("origin", "https://app.example"), ("access-control-request-method", "POST")];
+    let answer = guest.http("OPTIONS", "/process.Process/Start", &asked, b"");
+    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (204, Some("*")));
+    let refused = guest.http("GET", "/envs", &asked[..1], b"");
+    assert_eq!((refused.status, refused.header("access-control-allow-origin")), (401, Some("*")));
+    assert_eq!(guest.get("/health").header("access-control-allow-origin"), None);
+}
+
+#[test]
+fn sizes_are_bounded() {
+    let guest = Guest::start();
+    let (status, body) = guest.call("filesystem.Filesystem/Stat", &json!({"path": "x".repeat(9 << 20)}));
+    assert_eq!((status, &body["code"]), (429, &json!("resource_exhausted")));
+    let mut lying = vec![0, 0xff, 0xff, 0xff, 0xff];
+    lying.extend_from_slice(b"{}");
+    assert_eq!(guest.stream_raw("process.Process/Start", &[], &lying).finish().code(), "resource_exhausted");
+    assert_eq!(guest.http("POST", "/init", &[], &vec![b' '; 3 << 20]).status, 413);
+    let long = "x".repeat(100_000);
+    assert_eq!(guest.http("GET", "/health", &[("x-long", &long)], b"").status, 431);
+    assert!(guest.memory() < 64 << 20);
+    assert_eq!(guest.get("/health").status, 204);
+}

@@ -1,0 +1,12 @@
+//! The built daemon, driven over its sockets as the clients and the host do it. Run as root.
+
+#![allow(missing_docs, reason = "tests")]
+
+mod access;
+mod client;
+mod command;
+mod files;
+mod host;
+mod input;
+mod output;
+mod watch;

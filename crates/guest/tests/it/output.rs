@@ -1,0 +1,129 @@
+//! Output under pressure: large, slow, shared, replayed, left behind.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::client::{Guest, eventually};
+
+const MIB: u64 = 1 << 20;
+
+fn connect(guest: &Guest, pid: u64) -> crate::client::Frames {
+    guest.stream("process.Process/Connect", &[], &json!({"process": {"pid": pid}}))
+}
+
+#[test]
+fn everything_arrives_before_the_end() {
+    let guest = Guest::start();
+    let done = guest.command("head -c 20000000 /dev/zero; head -c 3000000 /dev/zero >&2").finish();
+    assert_eq!((done.stdout.len(), done.stderr.len()), (20_000_000, 3_000_000));
+    assert_eq!(done.end["exited"], true);
+}
+
+#[test]
+fn a_stalled_reader_stops_the_process_and_costs_nothing() {
+    let guest = Guest::start();
+    let count = guest.file("count");
+    let script = format!("i=0; while :; do head -c 100000 /dev/zero; i=$((i+1)); echo $i > {count}; done");
+    let mut frames = guest.command(&script);
+    let pid = frames.pid();
+    let written = || std::fs::read_to_string(&count).ok().and_then(|t| t.trim().parse::<u64>().ok()).unwrap_or(0);
+    let (mut last, mut since) = (0, Instant::now());
+    eventually("the process is held up", || {
+        if written() != last {
+            (last, since) = (written(), Instant::now());
+        }
+        last > 0 && since.elapsed() > Duration::from_millis(700)
+    });
+    assert!(last < 15, "the process wrote {last}00 kB to a reader that reads nothing");
+    assert!(guest.memory() < 24 * MIB, "{} bytes", guest.memory());
+
+    // Without a reader it runs freely, and only the newest output is kept.
+    drop(frames);
+    eventually("it goes on", || written() > last + 500);
+    assert!(guest.memory() < 24 * MIB, "{} bytes", guest.memory());
+    guest.call("process.Process/SendSignal", &json!({"process": {"pid": pid}, "signal": "SIGNAL_SIGKILL"}));
+    let done = connect(&guest, pid).finish();
+    assert!(done.stdout.len() as u64 <= MIB && done.stdout.len() > 500_000, "{} bytes", done.stdout.len());
+    assert_eq!(done.end["status"], "signal: killed");
+}
+
+#[test]
+fn a_late_reader_gets_what_was_and_what_comes() {
+    let guest = Guest::start();
+    let go = guest.file("go");
+    let mut frames = guest.command(&format!("echo before; until test -e {go}; do sleep 0.02; done; echo after"));
+    let pid = frames.pid();
+    assert!(frames.event()["data"]["stdout"].is_string());
+    let mut late = connect(&guest, pid);
+    assert_eq!(late.pid(), pid);
+    assert!(late.event()["data"]["stdout"].is_string());
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(frames.finish().stdout(), "after\n");
+    let done = late.finish();
+    assert_eq!((done.stdout().as_str(), &done.end["exited"]), ("after\n", &json!(true)));
+    // And once more after the end.
+    assert_eq!(connect(&guest, pid).finish().stdout(), "before\nafter\n");
+}
+
+#[test]
+fn a_process_left_behind_does_not_hold_the_end_back() {
+    let guest = Guest::start();
+    let marker = guest.file("marker");
+    let started = Instant::now();
+    let done = guest.command(&format!("(sleep 1; echo late; echo later; touch {marker}) & echo now")).finish();
+    assert!(started.elapsed() < Duration::from_millis(900), "{:?}", started.elapsed());
+    assert_eq!((done.stdout().as_str(), &done.end["exited"]), ("now\n", &json!(true)));
+    // Its pipe stays open: it is not killed for writing.
+    eventually("it goes on", || Path::new(&marker).exists());
+}
+
+#[test]
+fn a_flood_left_behind_does_not_hold_the_end_back() {
+    let guest = Guest::start();
+    let started = Instant::now();
+    let mut frames = guest.command("yes & echo $! >&2");
+    let pid = frames.pid();
+    let done = frames.finish();
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    let left: i32 = String::from_utf8(done.stderr.clone()).unwrap().trim().parse().unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_raw(left).unwrap(), rustix::process::Signal::KILL)
+        .unwrap();
+    assert!(pid > 0);
+}
+
+#[test]
+fn silence_is_kept_alive() {
+    let guest = Guest::start();
+    let done = guest.command_with(&[("keepalive-ping-interval", "1")], &json!({}), "sleep 2.5").finish();
+    assert_eq!((done.keepalives, &done.end["exited"]), (2, &json!(true)));
+}
+
+#[test]
+fn a_stream_has_a_deadline_of_its_own() {
+    let guest = Guest::start();
+    let mut frames = guest.command("sleep 300");
+    let pid = frames.pid();
+    let message = json!({"process": {"pid": pid}});
+    let done = guest.stream("process.Process/Connect", &[("connect-timeout-ms", "300")], &message).finish();
+    assert_eq!(done.code(), "deadline_exceeded");
+    let (_, list) = guest.call("process.Process/List", &json!({}));
+    assert_eq!(list["processes"][0]["pid"], json!(pid), "the command goes on");
+}
+
+#[test]
+fn a_hundred_readers_hear_the_same() {
+    let guest = Guest::start();
+    let go = guest.file("go");
+    let mut frames = guest.command(&format!("until test -e {go}; do sleep 0.02; done; seq 20000"));
+    let pid = frames.pid();
+    let readers: Vec<_> = (0..100).map(|_| connect(&guest, pid)).collect();
+    std::fs::write(&go, "").unwrap();
+    let expected = frames.finish().stdout();
+    assert_eq!(expected.lines().count(), 20000);
+    for reader in readers {
+        assert_eq!(reader.finish().stdout(), expected);
+    }
+    assert_eq!(guest.call("process.Process/List", &json!({})).1, Value::Object(Default::default()));
+}
