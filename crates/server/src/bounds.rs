@@ -15,8 +15,6 @@ pub struct Bounds {
     disk: RangeInclusive<u32>,
     /// Longest life from now, hours.
     pub max_timeout_hours: u32,
-    /// Most sandboxes at once.
-    pub max_sandboxes: u32,
 }
 
 impl Bounds {
@@ -31,7 +29,6 @@ impl Bounds {
             memory: chosen(limits.max_memory_mb, machine_memory_mb(), MEMORY_MB),
             disk: chosen(limits.max_disk_mb, *DISK_MB.end(), DISK_MB),
             max_timeout_hours: limits.max_timeout_hours,
-            max_sandboxes: limits.max_sandboxes,
         }
     }
 
@@ -95,6 +92,7 @@ mod tests {
             max_memory_mb: 2048,
             max_disk_mb: 0,
             max_timeout_hours: 24,
+            start_seconds: 60,
         }
     }
 

@@ -58,6 +58,8 @@ pub struct Limits {
     pub max_disk_mb: u32,
     /// Longest life of a sandbox from now, hours.
     pub max_timeout_hours: u32,
+    /// How long a sandbox may take to come up, seconds.
+    pub start_seconds: u32,
 }
 
 /// The sandboxes' network.
@@ -168,6 +170,7 @@ impl Config {
             ("limits.max_memory_mb", limits.max_memory_mb, MEMORY_MB, true),
             ("limits.max_disk_mb", limits.max_disk_mb, DISK_MB, true),
             ("limits.max_timeout_hours", limits.max_timeout_hours, 1..=MAX_TIMEOUT_HOURS, false),
+            ("limits.start_seconds", limits.start_seconds, 1..=3600, false),
             ("network.spare_slots", self.network.spare_slots, 0..=256, false),
             ("retention.tombstone_days", self.retention.tombstone_days, 0..=3650, false),
         ];

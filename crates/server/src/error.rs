@@ -194,6 +194,7 @@ impl From<lifecycle::CreateError> for Refusal {
                 ),
             ),
             E::Store(error) => error.into(),
+            error @ E::Fault { .. } => Self::internal(&error),
         }
     }
 }

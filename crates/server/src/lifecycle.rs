@@ -26,6 +26,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::config::Limits;
 use crate::directory::{Directory, Route};
 use expiry::Expiry;
 use registry::{Entry, Registry};
@@ -33,8 +34,6 @@ use registry::{Entry, Registry};
 pub use create::{CreateError, Wish};
 pub use usage::UsageError;
 
-/// How long a sandbox may take to come up.
-const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
 /// How long a caller waits until what it ended is removed. The intent is durable by then; the rest may go on without it.
 const SWEEP_WAIT: Duration = Duration::from_secs(10);
 /// How long tasks under way may take when the server stops. What they leave is taken up again at the next start.
@@ -50,6 +49,8 @@ pub struct Lifecycle {
     registry: Registry,
     expiry: Expiry,
     max_sandboxes: u32,
+    /// How long a sandbox may take to come up.
+    launch_limit: Duration,
     sweeps: Semaphore,
     tasks: TaskTracker,
     stopping: CancellationToken,
@@ -63,14 +64,15 @@ impl std::fmt::Debug for Lifecycle {
 
 impl Lifecycle {
     /// Nothing runs yet: call [`Lifecycle::recover`], then [`Lifecycle::start`].
-    pub fn new(store: Store, backend: Arc<dyn Backend>, directory: Arc<Directory>, max_sandboxes: u32) -> Arc<Self> {
+    pub fn new(store: Store, backend: Arc<dyn Backend>, directory: Arc<Directory>, limits: &Limits) -> Arc<Self> {
         Arc::new(Self {
             store,
             backend,
             directory,
             registry: Registry::default(),
             expiry: Expiry::default(),
-            max_sandboxes,
+            max_sandboxes: limits.max_sandboxes,
+            launch_limit: Duration::from_secs(u64::from(limits.start_seconds)),
             sweeps: Semaphore::new(SWEEPS),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),

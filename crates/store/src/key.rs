@@ -70,18 +70,17 @@ impl Store {
                 if teams > 0 {
                     return Ok(false);
                 }
-                sqlx::query("insert into teams (id, name, created_at) values ($1, $2, $3)")
-                    .bind(team.id.as_str())
-                    .bind(&team.name)
-                    .bind(micros(team.created_at))
-                    .execute(&mut *connection)
-                    .await
-                    .map_err(|e| Error::query("write a team", e))?;
+                insert_team(connection, &team).await?;
                 insert_key(connection, &first).await?;
                 Ok(true)
             })
         })
         .await
+    }
+
+    /// Writes a team.
+    pub async fn add_team(&self, team: Team) -> Result<(), Error> {
+        self.write(move |connection| Box::pin(async move { insert_team(connection, &team).await })).await
     }
 
     /// Writes a key.
@@ -122,6 +121,17 @@ impl Store {
         })
         .await
     }
+}
+
+async fn insert_team(connection: &mut SqliteConnection, team: &Team) -> Result<(), Error> {
+    sqlx::query("insert into teams (id, name, created_at) values ($1, $2, $3)")
+        .bind(team.id.as_str())
+        .bind(&team.name)
+        .bind(micros(team.created_at))
+        .execute(connection)
+        .await
+        .map_err(|e| Error::query("write a team", e))?;
+    Ok(())
 }
 
 async fn insert_key(connection: &mut SqliteConnection, key: &ApiKey) -> Result<(), Error> {

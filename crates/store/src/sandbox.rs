@@ -237,15 +237,20 @@ impl Store {
         .await
     }
 
-    /// Forgets tombstones that are older than `before`, at most `limit` of them, with their events. Answers how many.
-    pub async fn purge(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
+    /// Forgets tombstones that are older than `before`, and the oldest where there are more than `keep`; at most `limit` of them, with
+    /// their events. Answers how many.
+    pub async fn purge(&self, before: Timestamp, keep: u32, limit: u32) -> Result<u64, Error> {
         self.write(move |connection| {
             Box::pin(async move {
                 let done = sqlx::query(
                     "delete from sandboxes where id in
-                        (select id from sandboxes where state = 'ended' and ended_at < $1 order by ended_at limit $2)",
+                        (select id from sandboxes where state = 'ended' and ended_at <
+                            max($1, coalesce((select ended_at from sandboxes where state = 'ended'
+                                order by ended_at desc limit 1 offset $2 - 1), $1))
+                         order by ended_at limit $3)",
                 )
                 .bind(micros(before))
+                .bind(keep)
                 .bind(limit)
                 .execute(connection)
                 .await

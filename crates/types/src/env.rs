@@ -28,6 +28,8 @@ pub const MAX_MEMORY_MB: &str = "CABANA_MAX_MEMORY_MB";
 pub const MAX_DISK_MB: &str = "CABANA_MAX_DISK_MB";
 /// Longest life of a sandbox from now, hours.
 pub const MAX_TIMEOUT_HOURS: &str = "CABANA_MAX_TIMEOUT_HOURS";
+/// How long a sandbox may take to come up, seconds.
+pub const START_SECONDS: &str = "CABANA_START_SECONDS";
 /// Network slots that are kept ready.
 pub const SPARE_SLOTS: &str = "CABANA_SPARE_SLOTS";
 /// Name servers that the sandboxes' DNS is forwarded to, separated by commas.

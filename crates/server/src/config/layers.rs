@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::{Config, ConfigError, DEFAULT_FILE, DEFAULTS};
 
 /// Settings that an environment variable can set.
-const VARIABLES: [(&str, &str); 18] = [
+const VARIABLES: [(&str, &str); 19] = [
     (env::LISTEN, "listen"),
     (env::ALLOW_INSECURE_LISTEN, "allow_insecure_listen"),
     (env::DATA_DIR, "data_dir"),
@@ -23,6 +23,7 @@ const VARIABLES: [(&str, &str); 18] = [
     (env::MAX_MEMORY_MB, "limits.max_memory_mb"),
     (env::MAX_DISK_MB, "limits.max_disk_mb"),
     (env::MAX_TIMEOUT_HOURS, "limits.max_timeout_hours"),
+    (env::START_SECONDS, "limits.start_seconds"),
     (env::SPARE_SLOTS, "network.spare_slots"),
     (env::RESOLVERS, "network.resolvers"),
     (env::POOL_KIND, "pool.kind"),

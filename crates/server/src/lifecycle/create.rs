@@ -11,7 +11,7 @@ use cabana_types::{KeyId, SandboxId};
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
-use super::{LAUNCH_LIMIT, Lifecycle, SWEEP_WAIT, later};
+use super::{Lifecycle, SWEEP_WAIT, later};
 
 /// A wish for a sandbox that passed every check.
 #[derive(Debug)]
@@ -76,6 +76,12 @@ pub enum CreateError {
         /// How long it had.
         seconds: u64,
     },
+    /// Something below panicked.
+    #[error("bringing the sandbox {id} up panicked")]
+    Fault {
+        /// The sandbox.
+        id: SandboxId,
+    },
     /// The server stops.
     #[error("the server is shutting down")]
     ShuttingDown,
@@ -99,8 +105,8 @@ impl Lifecycle {
             Ok(result) => result,
             // The task is gone without an answer: a fault of ours, and nothing of the sandbox may stay.
             Err(_) => {
-                self.tasks.spawn(Arc::clone(self).fail(id, "the server failed".into()));
-                Err(CreateError::ShuttingDown)
+                self.tasks.spawn(Arc::clone(self).fail(id.clone(), "the server failed".into()));
+                Err(CreateError::Fault { id })
             }
         }
     }
@@ -137,7 +143,7 @@ impl Lifecycle {
             internet: wish.sandbox.internet,
             guest: wish.guest,
         }));
-        match tokio::time::timeout(LAUNCH_LIMIT, &mut launch).await {
+        match tokio::time::timeout(self.launch_limit, &mut launch).await {
             Ok(Ok(live)) => {
                 let result = self.arrive(&id, live, wish.timeout).await;
                 drop(held);
@@ -163,7 +169,7 @@ impl Lifecycle {
                 tell(Err(CreateError::Launch { id, source }));
             }
             Err(_) => {
-                let seconds = LAUNCH_LIMIT.as_secs();
+                let seconds = self.launch_limit.as_secs();
                 tracing::error!(sandbox = %id, seconds, "a sandbox does not come up");
                 let ending =
                     tokio::spawn(Arc::clone(&self).fail(id.clone(), format!("it was not up within {seconds} s")));
@@ -236,7 +242,7 @@ impl Lifecycle {
             if let Some(entry) = self.registry.get(&known.id) {
                 tokio::select! {
                     () = entry.settled.cancelled() => {}
-                    () = tokio::time::sleep(LAUNCH_LIMIT) => {}
+                    () = tokio::time::sleep(self.launch_limit) => {}
                 }
             }
             known =

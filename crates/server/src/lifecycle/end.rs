@@ -1,10 +1,12 @@
 //! Removing what is left of a sandbox that ends. The intent is written before; this goes on until nothing is left, however long it
 //! takes and however often the server restarts.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cabana_types::SandboxId;
+use futures_util::FutureExt;
 use jiff::Timestamp;
 
 use super::backoff::Backoff;
@@ -62,7 +64,9 @@ impl Lifecycle {
     /// Asks the backend, a bounded number at a time; one that hangs does not keep the others from it.
     async fn destroy(&self, id: &SandboxId) -> Result<(), cabana_runtime::Error> {
         let place = self.sweeps.acquire().await;
-        let mut destroyed = std::pin::pin!(self.backend.destroy(id));
+        // A sweep must outlive every fault of the backend: nobody else would remove the rest before the next start.
+        let destroyed = AssertUnwindSafe(self.backend.destroy(id)).catch_unwind();
+        let mut destroyed = std::pin::pin!(destroyed.map(|result| result.unwrap_or_else(|_| Err(panicked()))));
         match tokio::time::timeout(SLOW, &mut destroyed).await {
             Ok(result) => result,
             Err(_) => {
@@ -72,4 +76,8 @@ impl Lifecycle {
             }
         }
     }
+}
+
+fn panicked() -> cabana_runtime::Error {
+    cabana_runtime::Error::Unsupported("the backend panicked".into())
 }

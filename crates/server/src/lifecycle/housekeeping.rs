@@ -10,6 +10,8 @@ use super::Lifecycle;
 
 /// How often.
 const EVERY: Duration = Duration::from_secs(600);
+/// Tombstones that are kept at most, however young.
+const MOST_TOMBSTONES: u32 = 100_000;
 /// Tombstones forgotten in one transaction.
 const AT_ONCE: u32 = 500;
 
@@ -31,7 +33,7 @@ impl Lifecycle {
         let age = SignedDuration::try_from(age).unwrap_or(SignedDuration::MAX);
         let Ok(before) = Timestamp::now().checked_sub(age) else { return };
         loop {
-            match self.store.purge(before, AT_ONCE).await {
+            match self.store.purge(before, MOST_TOMBSTONES, AT_ONCE).await {
                 Ok(purged) if purged >= u64::from(AT_ONCE) => {}
                 Ok(_) => return,
                 Err(error) => {

@@ -195,7 +195,7 @@ fn a_panic_below_is_an_answer_and_leaves_nothing() {
     let server = TestServer::start();
     server.world.on_launch(Some(Fault::Panic));
     let answer = server.post("/v2/sandboxes", json!({"templateID": "base"}));
-    assert!(answer.status >= 500, "{}", answer.text);
+    answer.error(500, "internal_server_error");
     server.world.on_launch(None);
     let events = || server.get("/events/sandboxes?types=sandbox.lifecycle.killed").is(200).json();
     crate::eventually("it is removed", || events().as_array().is_some_and(|e| e.len() == 1));
@@ -220,4 +220,17 @@ fn a_client_that_hangs_up_leaves_a_whole_sandbox() {
     drop(stream);
     crate::eventually("it is up", || server.listed().len() == 1);
     assert_eq!(server.listed().into_iter().collect::<std::collections::HashSet<_>>(), server.world.ids());
+}
+
+#[test]
+fn a_sandbox_that_does_not_come_up_is_given_up() {
+    let server = TestServer::with(&[("limits.start_seconds", "1")]);
+    server.world.on_launch(Some(Fault::Slow(std::time::Duration::from_secs(3))));
+    let told = server.post("/v2/sandboxes", json!({"templateID": "base"})).error(500, "sandbox_create_failed");
+    assert!(told.contains("was not up within 1 s"), "{told}");
+    server.world.on_launch(None);
+    let killed = || server.get("/events/sandboxes?types=sandbox.lifecycle.killed").is(200).json();
+    crate::eventually("what came up too late is removed", || killed().as_array().is_some_and(|e| e.len() == 1));
+    assert!(server.world.ids().is_empty());
+    server.create();
 }

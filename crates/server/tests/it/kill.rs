@@ -85,3 +85,13 @@ fn a_removal_that_hangs_does_not_hold_the_caller_for_ever() {
     eventually("nothing is left", || again.world.ids().is_empty());
     eventually("that is written", || again.events(&id).last().is_some_and(|e| e == "killed"));
 }
+
+#[test]
+fn a_removal_that_panics_is_tried_again() {
+    let server = TestServer::start();
+    let id = server.create();
+    server.world.on_destroy(&[Fault::Panic]);
+    server.kill(&id).is(204);
+    eventually("nothing is left", || server.world.ids().is_empty());
+    eventually("that is written", || server.events(&id).last().is_some_and(|e| e == "killed"));
+}

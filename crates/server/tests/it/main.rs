@@ -2,6 +2,7 @@
 
 mod auth;
 mod capacity;
+mod cost;
 mod create;
 mod expiry;
 mod http;
@@ -13,6 +14,7 @@ mod reading;
 mod restart;
 mod server;
 mod templates;
+mod tenants;
 mod vitals;
 mod world;
 

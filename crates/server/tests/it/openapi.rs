@@ -27,7 +27,7 @@ fn it_is_served() {
 }
 
 /// Every route of the description, as `(method, path, wants a key)`.
-fn routes() -> Vec<(String, String, bool)> {
+pub(crate) fn routes() -> Vec<(String, String, bool)> {
     let document: Value = serde_json::from_str(cabana_server::api::document()).expect("JSON");
     let mut routes = vec![];
     for (path, item) in document["paths"].as_object().expect("paths") {

@@ -85,7 +85,7 @@ fn a_crash_while_it_goes() {
         let server = TestServer::start();
         let id = server.create();
         let other = server.create();
-        server.world.on_destroy(&[fault.clone()]);
+        server.world.on_destroy(std::slice::from_ref(&fault));
         let (address, key, path) = (server.address, server.key.clone(), format!("/sandboxes/{id}"));
         std::thread::spawn(move || {
             let _ = send(address, "DELETE", &path, &[("x-api-key", &key)], None);
@@ -145,7 +145,7 @@ fn a_takeover_that_fails_is_tried_again() {
     let id = server.create();
     let world = std::sync::Arc::clone(&server.world);
     let server = server.restart_with(|| world.on_adopt(&[Fault::Fail, Fault::Fail]));
-    assert_eq!(server.listed(), [id.clone()], "it is not given up");
+    assert_eq!(server.listed(), [id.as_str()], "it is not given up");
     eventually("it is reachable again", || server.get("/status").is(200).json()["running"] == 1);
     assert_consistent(&server);
     server.kill(&id).is(204);

@@ -170,6 +170,9 @@ impl Drop for TestServer {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
+        if !std::thread::panicking() {
+            assert_eq!(self.world.collisions(), [], "two operations at once on one sandbox");
+        }
     }
 }
 

@@ -34,7 +34,7 @@ fn lost_processes_are_noted() {
     };
     eventually("it is noted", || noted().is_some());
     assert_eq!(noted(), Some(json!({"oomKills": 2, "oomKillsTotal": 2, "reason": "oom"})));
-    assert_eq!(server.listed(), [id.clone()], "the sandbox itself goes on");
+    assert_eq!(server.listed(), [id.as_str()], "the sandbox itself goes on");
     server.world.vitals(&id, |v| v.oom_kills = 3);
     eventually("the next one too", || noted().is_some_and(|n| n["oomKillsTotal"] == 3));
     // After a restart the old ones are not told again.

@@ -45,6 +45,7 @@ struct Inner {
     destroy: Vec<Fault>,
     busy: HashSet<SandboxId>,
     destroyed: Vec<SandboxId>,
+    collisions: Vec<SandboxId>,
     stats: Stats,
 }
 
@@ -99,6 +100,11 @@ impl World {
         self.inner().sandboxes.insert(spec.id.clone(), FakeSandbox { spec, vitals });
     }
 
+    /// Sandboxes on which two operations ran at the same time.
+    pub(crate) fn collisions(&self) -> Vec<SandboxId> {
+        self.inner().collisions.clone()
+    }
+
     fn remove(&self, id: &SandboxId) {
         let mut inner = self.inner();
         inner.sandboxes.remove(id);
@@ -136,7 +142,11 @@ struct Alone<'a>(&'a World, SandboxId);
 
 impl<'a> Alone<'a> {
     fn with(world: &'a World, id: &SandboxId) -> Self {
-        assert!(world.inner().busy.insert(id.clone()), "two operations at once on {id}");
+        let mut inner = world.inner();
+        if !inner.busy.insert(id.clone()) {
+            inner.collisions.push(id.clone());
+        }
+        drop(inner);
         Self(world, id.clone())
     }
 }

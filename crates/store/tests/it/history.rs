@@ -114,7 +114,7 @@ async fn apply(store: &Store, model: &mut BTreeMap<SandboxId, (State, i64)>, ope
             let _ = store.note(sandbox_id(n), "oom", serde_json::json!({}), at(clock)).await;
         }
         Operation::Purge(before) => {
-            store.purge(at(before), 100).await.expect("purge");
+            store.purge(at(before), 100, 100).await.expect("purge");
             model.retain(|_, (state, since)| state.holds_resources() || *since >= before);
         }
         Operation::Crash => {}

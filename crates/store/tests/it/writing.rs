@@ -127,11 +127,26 @@ async fn old_tombstones_are_forgotten_with_their_events() {
             store.swept(sandbox_id(n), at(i64::from(n))).await.expect("swept");
         }
     }
-    assert_eq!(store.purge(at(4), 2).await.expect("purge"), 2);
-    assert_eq!(store.purge(at(4), 2).await.expect("purge"), 1);
-    assert_eq!(store.purge(at(4), 2).await.expect("purge"), 0);
+    assert_eq!(store.purge(at(4), 100, 2).await.expect("purge"), 2);
+    assert_eq!(store.purge(at(4), 100, 2).await.expect("purge"), 1);
+    assert_eq!(store.purge(at(4), 100, 2).await.expect("purge"), 0);
     assert!(store.sandbox(&sandbox_id(1)).await.expect("read").is_none());
     assert!(store.events(&events_of(&sandbox(1))).await.expect("events").is_empty());
     assert!(store.sandbox(&sandbox_id(4)).await.expect("read").is_some());
     assert!(store.sandbox(&sandbox_id(5)).await.expect("read").is_some(), "living ones stay whatever their age");
+}
+
+#[tokio::test]
+async fn the_newest_tombstones_are_kept_up_to_a_number() {
+    let place = Place::new();
+    let store = place.furnished().await;
+    for n in 1..=6u8 {
+        insert(&store, sandbox(n)).await;
+        store.end(sandbox_id(n), EndCause::Lost, at(i64::from(n))).await.expect("end");
+        store.swept(sandbox_id(n), at(i64::from(n))).await.expect("swept");
+    }
+    assert_eq!(store.purge(at(0), 3, 100).await.expect("purge"), 3);
+    assert_eq!(store.purge(at(0), 3, 100).await.expect("purge"), 0);
+    assert!(store.sandbox(&sandbox_id(3)).await.expect("read").is_none());
+    assert!(store.sandbox(&sandbox_id(4)).await.expect("read").is_some());
 }

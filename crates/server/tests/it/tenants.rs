@@ -1,0 +1,88 @@
+//! One team knows nothing of another.
+
+use cabana_store::{ApiKey, Store, Team};
+use cabana_types::KeyId;
+use jiff::Timestamp;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use crate::http::{Answer, send};
+use crate::openapi::routes;
+use crate::server::TestServer;
+
+const OTHER_KEY: &str = "e2b_0123456789012345678901234567890123456789";
+
+/// A server with a second team.
+fn with_another_team() -> TestServer {
+    let mut server = TestServer::start();
+    server.stop();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+    runtime.block_on(async {
+        let store = Store::open(&server.data_dir().join("cabana.db")).await.expect("open");
+        let team = Team { id: "other".parse().expect("id"), name: "other".into(), created_at: Timestamp::now() };
+        let key = ApiKey {
+            id: KeyId::from_random([3; 20]),
+            team: team.id.clone(),
+            hash: Sha256::digest(OTHER_KEY).into(),
+            name: "other".into(),
+            prefix: "e2b_01".into(),
+            suffix: "6789".into(),
+            created_at: Timestamp::now(),
+            last_used_at: None,
+        };
+        store.add_team(team).await.expect("team");
+        store.add_key(key).await.expect("key");
+        store.close().await;
+    });
+    server.restart()
+}
+
+fn as_other(server: &TestServer, method: &str, path: &str, body: Option<&str>) -> Answer {
+    send(server.address, method, path, &[("x-api-key", OTHER_KEY)], body.map(str::as_bytes)).expect("answer")
+}
+
+#[test]
+fn the_sandboxes_of_another_team_are_not_there() {
+    let server = with_another_team();
+    let running = server.create();
+    let ended = server.create();
+    server.kill(&ended).is(204);
+    let mut tried = 0;
+    for (method, path, _) in routes().into_iter().filter(|(_, path, _)| path.contains("{sandboxID}")) {
+        for id in [&running, &ended] {
+            let path = path.replace("{sandboxID}", id);
+            let told = as_other(&server, &method, &path, Some(r#"{"timeout": 5}"#)).error(404, "sandbox_not_found");
+            assert!(told.contains("was not found"), "nothing is told about it: {method} {path}: {told}");
+            tried += 1;
+        }
+    }
+    assert!(tried >= 20, "{tried}");
+    for path in ["/v2/sandboxes", "/sandboxes", "/events/sandboxes"] {
+        assert_eq!(as_other(&server, "GET", path, None).is(200).json(), json!([]), "{path}");
+    }
+    assert_eq!(as_other(&server, "GET", "/v2/sandboxes", None).header("x-total-running"), Some("0"));
+    let metrics = as_other(&server, "GET", &format!("/sandboxes/metrics?sandbox_ids={running}"), None).is(200).json();
+    assert_eq!(metrics, json!({"sandboxes": {}}));
+    assert_eq!(server.listed(), [running], "and nothing happened to them");
+}
+
+#[test]
+fn idempotency_keys_belong_to_a_team() {
+    let server = with_another_team();
+    let body = r#"{"templateID":"base"}"#;
+    let post = |key: &str| {
+        let headers = [("x-api-key", key), ("idempotency-key", "same")];
+        let made = send(server.address, "POST", "/v2/sandboxes", &headers, Some(body.as_bytes())).expect("answer");
+        made.is(201).member("sandboxID")
+    };
+    assert_ne!(post(&server.key), post(OTHER_KEY));
+}
+
+#[test]
+fn a_public_template_is_for_every_team() {
+    let server = with_another_team();
+    let made = as_other(&server, "POST", "/v2/sandboxes", Some(r#"{"templateID":"base"}"#)).is(201);
+    let teams = as_other(&server, "GET", "/teams", None).is(200).json();
+    assert_eq!((&teams[0]["teamID"], teams.as_array().map(Vec::len)), (&json!("other"), Some(1)));
+    server.kill(&made.member("sandboxID")).error(404, "sandbox_not_found");
+}
