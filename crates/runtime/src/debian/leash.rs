@@ -170,3 +170,63 @@ pub(super) fn never_wait_for_the_disk() {
         tracing::debug!(%error, "the build will be slower");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn shell(leash: &Leash, script: &str, line: impl FnMut(&str)) -> Result<(), Error> {
+        leash.run("sh", vec!["-s".into()], Vec::new(), script.to_owned(), line)
+    }
+
+    #[test]
+    fn a_failed_program_shows_its_last_lines() {
+        let error = shell(&Leash::default(), "seq 1 50; echo oops >&2; exit 3", |_| ()).expect_err("it failed");
+        let Error::Program { output, .. } = error else { panic!("{error}") };
+        let lines: Vec<&str> = output.lines().collect();
+        assert_eq!((lines.len(), lines[0], lines[19]), (SHOWN + 1, "32", "oops"));
+        assert!(lines[20].contains('3'), "{output}");
+    }
+
+    #[test]
+    fn a_pulled_leash_ends_everything_that_was_started() {
+        let leash = Leash::default();
+        let mark = format!("86400.{}", std::process::id());
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            // Even what detaches itself.
+            let script = format!("setsid sleep {mark} & sleep {mark} & echo up; wait");
+            let (up, is_up) = std::sync::mpsc::channel();
+            let leash = &leash;
+            let run = scope.spawn(move || shell(leash, &script, |_| up.send(()).expect("somebody waits")));
+            is_up.recv().expect("it is up");
+            let came = wait(|| running(&mark) == 2);
+            leash.pull();
+            assert!(run.join().expect("no panic").is_err());
+            assert!(came, "they did not start");
+        });
+        assert!(wait(|| running(&mark) == 0), "something is left");
+        // Nothing can be started on it any more.
+        assert!(shell(&leash, "sleep 86400", |_| ()).is_err());
+        assert!(start.elapsed() < Duration::from_secs(60));
+    }
+
+    fn wait(mut until: impl FnMut() -> bool) -> bool {
+        let end = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < end {
+            if until() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        false
+    }
+
+    fn running(mark: &str) -> usize {
+        let processes = std::fs::read_dir("/proc").expect("processes").flatten();
+        let line = format!("sleep\0{mark}\0").into_bytes();
+        processes.filter(|p| std::fs::read(p.path().join("cmdline")).is_ok_and(|l| l == line)).count()
+    }
+}

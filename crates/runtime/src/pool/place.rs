@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use cabana_jail::btrfs::{self, QuotaState};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstatvfs, openat2};
@@ -40,7 +41,7 @@ fn open_locked(data_dir: &Path, data: OwnedFd, config: PoolConfig) -> Result<Inn
     let root = open_in(&path, DIRECTORY)?;
     let kind = match kind {
         Kind::Plain => Kind::Plain,
-        Kind::Btrfs(_) => Kind::Btrfs(quotas(&path, &root)?),
+        Kind::Btrfs(_) => Kind::Btrfs(quotas(&root)),
     };
     for name in ["sandboxes", "templates"] {
         make_private(&path.join(name))?;
@@ -70,7 +71,14 @@ fn settle(data_dir: &Path, path: &Path, data: &OwnedFd, config: PoolConfig) -> R
         Mounted::Image if config.kind == PoolKind::Plain => {
             return Err(Error::Unsupported(format!("unmount {} to have a plain pool there", path.display())));
         }
-        Mounted::Image => return Ok(btrfs),
+        Mounted::Image if !is_read_only(path)? => return Ok(btrfs),
+        // The kernel does this to a pool when the disk under it is full. Mounted anew it is as it was a few seconds before.
+        Mounted::Image => detach(path).map_err(|_| {
+            Error::Unsupported(format!(
+                "{} has become read-only, probably because the disk was full: free some space and end all sandboxes",
+                path.display()
+            ))
+        })?,
         Mounted::Other(source) => {
             let message = format!("{source} is mounted on {}, where the pool should be: unmount it", path.display());
             return Err(Error::Unsupported(message));
@@ -131,28 +139,38 @@ pub(super) fn unmount(data_dir: &Path) -> Result<bool, Error> {
             Err(Error::Unsupported(format!("{source} is mounted on {}, which is not a pool", path.display())))
         }
         Mounted::Image => {
-            rustix::mount::unmount(&path, rustix::mount::UnmountFlags::empty()).map_err(at("unmount", &path))?;
+            detach(&path).map_err(at("unmount", &path))?;
             Ok(true)
         }
     }
 }
 
-/// Turns quotas on, if they are not.
-fn quotas(path: &Path, root: &OwnedFd) -> Result<QuotaState, Error> {
-    let state = fstatvfs(root).map_err(at("look at", path))?;
-    if state.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY) {
-        return Err(Error::Unsupported(format!(
-            "{} is read-only, probably because the disk under it was full: free space, end all sandboxes and unmount it",
-            path.display()
-        )));
-    }
-    match btrfs::enable_quota(root) {
-        Ok(state) => Ok(state),
-        Err(error) => {
-            tracing::warn!(%error, "quotas cannot be turned on: disks have no limits");
-            Ok(QuotaState::Off)
+/// Unmounts. A process that was just started has copies of our descriptors until it runs its own program, so "busy" is believed only
+/// when it lasts.
+fn detach(path: &Path) -> rustix::io::Result<()> {
+    let end = Instant::now() + Duration::from_secs(2);
+    loop {
+        match rustix::mount::unmount(path, rustix::mount::UnmountFlags::empty()) {
+            Err(rustix::io::Errno::BUSY) if Instant::now() < end => std::thread::sleep(Duration::from_millis(10)),
+            done => return done,
         }
     }
+}
+
+/// Turns quotas on, if they are not.
+fn quotas(root: &OwnedFd) -> QuotaState {
+    match btrfs::enable_quota(root) {
+        Ok(state) => state,
+        Err(error) => {
+            tracing::warn!(%error, "quotas cannot be turned on: disks have no limits");
+            QuotaState::Off
+        }
+    }
+}
+
+fn is_read_only(path: &Path) -> Result<bool, Error> {
+    let state = rustix::fs::statvfs(path).map_err(at("look at", path))?;
+    Ok(state.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
 }
 
 /// Removes what an earlier server left: unfinished builds, and the quota groups of subvolumes that are gone.
