@@ -84,6 +84,7 @@ fn errno_name(errno: Option<i32>) -> String {
     match errno {
         Some(libc::EPERM) => "EPERM".into(),
         Some(libc::ENOSYS) => "ENOSYS".into(),
+        Some(libc::EAFNOSUPPORT) => "EAFNOSUPPORT".into(),
         Some(libc::EROFS) => "EROFS".into(),
         Some(libc::EACCES) => "EACCES".into(),
         Some(libc::ENOENT) => "ENOENT".into(),

@@ -1,8 +1,9 @@
 //! Which system calls programs inside a sandbox may make: an allow-list in the manner of container runtimes, tightened.
 //!
-//! Two programs are stacked, because one has only one way to refuse. The first allows what is listed and answers the rest with `EPERM`; the second
+//! Three programs are stacked, because one has only one way to refuse. The first allows what is listed and answers the rest with `EPERM`; the second
 //! answers `ENOSYS` for `clone3` (its flags cannot be inspected, and libraries then fall back to `clone`) and for calls newer than
-//! this list, so that programs fall back too. Foreign architectures (32-bit, x32) are killed.
+//! this list, so that programs fall back too; the third answers `EAFNOSUPPORT` for the sockets that the first refuses, because `sudo` and others take
+//! it for a kernel without them, and go on. Foreign architectures (32-bit, x32) are killed.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +16,9 @@ use seccompiler::{
 use crate::Error;
 use crate::kernel;
 
-/// The compiled programs.
+/// The compiled programs, in the order of installing: of several refusals the one installed last is answered.
 pub struct Filters {
-    allowed: BpfProgram,
-    absent: BpfProgram,
+    programs: [BpfProgram; 3],
 }
 
 impl Filters {
@@ -31,17 +31,21 @@ impl Filters {
                 .try_into()
                 .map_err(|e: seccompiler::BackendError| unsupported(&e))
         };
-        let (eperm, enosys) = (SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Errno(libc::ENOSYS as u32));
+        let errno = |number: i32| SeccompAction::Errno(number.unsigned_abs());
+        let allowed = allowed().map_err(|e| unsupported(&e))?;
+        let sockets = refused_sockets().map_err(|e| unsupported(&e))?;
         Ok(Self {
-            allowed: program(allowed().map_err(|e| unsupported(&e))?, eperm, SeccompAction::Allow)?,
-            absent: program(absent(), SeccompAction::Allow, enosys)?,
+            programs: [
+                program(allowed, errno(libc::EPERM), SeccompAction::Allow)?,
+                program(absent(), SeccompAction::Allow, errno(libc::ENOSYS))?,
+                program(sockets, SeccompAction::Allow, errno(libc::EAFNOSUPPORT))?,
+            ],
         })
     }
 
-    /// Installs them for this process and all it starts. Of two refusals the one installed last is answered.
+    /// Installs them for this process and all it starts.
     pub(crate) fn install(&self) -> Result<(), Errno> {
-        kernel::install_filter(&self.allowed)?;
-        kernel::install_filter(&self.absent)
+        self.programs.iter().try_for_each(|program| kernel::install_filter(program))
     }
 }
 
@@ -71,6 +75,23 @@ const NAMESPACES: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWNET) as u64;
 const CLONE_NEWTIME: u64 = 0x80;
 
+/// Socket families that are open in full.
+const FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
+
+fn argument(index: u8, op: Op, value: i32) -> Result<Condition, seccompiler::BackendError> {
+    Condition::new(index, Len::Dword, op, u64::from(value.unsigned_abs()))
+}
+
+/// The sockets that [`allowed`] does not list.
+fn refused_sockets() -> Result<Rules, seccompiler::BackendError> {
+    let mut other = vec![argument(0, Op::Ne, libc::AF_NETLINK)?];
+    for family in FAMILIES {
+        other.push(argument(0, Op::Ne, family)?);
+    }
+    let netlink = vec![argument(0, Op::Eq, libc::AF_NETLINK)?, argument(2, Op::Ne, libc::NETLINK_ROUTE)?];
+    Ok(Rules::from([(libc::SYS_socket, vec![Rule::new(other)?, Rule::new(netlink)?])]))
+}
+
 fn allowed() -> Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = ALLOWED.iter().chain(&ALLOWED_BY_NUMBER).map(|number| (*number, Vec::new())).collect();
     // `clone` keeps its exit signal in the low byte, where `unshare` has CLONE_NEWTIME.
@@ -78,14 +99,13 @@ fn allowed() -> Result<Rules, seccompiler::BackendError> {
     rules.insert(libc::SYS_clone, vec![no_namespaces(NAMESPACES)?]);
     rules.insert(libc::SYS_unshare, vec![no_namespaces(NAMESPACES | CLONE_NEWTIME)?]);
 
-    let argument = |index, value: i32| Condition::new(index, Len::Dword, Op::Eq, value as u64);
     let mut sockets = Vec::new();
-    for family in [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6] {
-        sockets.push(Rule::new(vec![argument(0, family)?])?);
+    for family in FAMILIES {
+        sockets.push(Rule::new(vec![argument(0, Op::Eq, family)?])?);
     }
-    sockets.push(Rule::new(vec![argument(0, libc::AF_NETLINK)?, argument(2, libc::NETLINK_ROUTE)?])?);
+    sockets.push(Rule::new(vec![argument(0, Op::Eq, libc::AF_NETLINK)?, argument(2, Op::Eq, libc::NETLINK_ROUTE)?])?);
     rules.insert(libc::SYS_socket, sockets);
-    rules.insert(libc::SYS_socketpair, vec![Rule::new(vec![argument(0, libc::AF_UNIX)?])?]);
+    rules.insert(libc::SYS_socketpair, vec![Rule::new(vec![argument(0, Op::Eq, libc::AF_UNIX)?])?]);
 
     // Pushing input into a terminal is how a program inside could type for whoever looks at it.
     let not = |value: u64| Condition::new(1, Len::Dword, Op::Ne, value);
@@ -157,7 +177,7 @@ mod tests {
     #[test]
     fn compiles_and_leaves_out_what_reaches_the_host() {
         let filters = Filters::compile().unwrap();
-        assert!(filters.allowed.len() < 4096, "the kernel takes at most 4096 instructions");
+        assert!(filters.programs.iter().all(|p| p.len() < 4096), "the kernel takes at most 4096 instructions");
         let rules = allowed().unwrap();
         for call in [
             libc::SYS_mount,
