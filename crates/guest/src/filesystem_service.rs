@@ -21,7 +21,7 @@ use crate::guest::Guest;
 use crate::users::{Account, Names};
 use crate::watch::{Wanted, Watch};
 use crate::watchers::Place;
-use crate::{auth, blocking, directory, entry, path};
+use crate::{auth, blocking, directory, entry, path, removal};
 
 /// The service.
 pub(crate) struct FilesystemService {
@@ -124,7 +124,7 @@ impl Filesystem for FilesystemService {
         if path == Path::new("/") {
             return Err(ConnectError::invalid_argument("the root directory cannot be removed"));
         }
-        blocking::run(move || directory::remove(&path).map_err(|e| rpc_io("remove", &path, &e))).await?;
+        blocking::run(move || removal::remove(&path).map_err(|e| rpc_io("remove", &path, &e))).await?;
         Response::ok(RemoveResponse::default())
     }
 

@@ -23,7 +23,7 @@ use crate::server::{self, Listener};
 const MAX_CONFIG: u64 = 4 << 20;
 /// Threads for file operations, made when needed.
 const MAX_THREADS: usize = 16;
-const THREAD_STACK: usize = 256 << 10;
+const THREAD_STACK: usize = 1 << 20;
 
 /// How the daemon was started.
 enum Start {

@@ -4,10 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_compression::tokio::bufread::GzipDecoder;
-use bytes::Bytes;
-use futures_util::stream::BoxStream;
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use http::header::{CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -15,6 +13,7 @@ use serde::Serialize;
 use tokio_util::io::{ReaderStream, StreamReader};
 
 use crate::error::Problem;
+use crate::form::{Form, Pieces};
 use crate::metadata::{self, Metadata};
 use crate::reply::{self, Body};
 use crate::sink::{self, Target};
@@ -24,7 +23,7 @@ use crate::{blocking, path};
 /// An upload that sends nothing for so long is given up.
 const STALLED: Duration = Duration::from_secs(300);
 /// Files of one form.
-const MAX_FILES: usize = 10_000;
+const MAX_FILES: usize = 4096;
 
 /// For whom, and where to.
 pub(crate) struct Upload {
@@ -54,8 +53,6 @@ impl Written {
     }
 }
 
-type Pieces = BoxStream<'static, Result<Bytes, Problem>>;
-
 impl Upload {
     /// Answers an upload.
     pub(crate) async fn receive(self, headers: &HeaderMap, body: Incoming) -> Result<Response<Body>, Problem> {
@@ -67,9 +64,7 @@ impl Upload {
         let written = if media == "application/octet-stream" {
             self.receive_raw(pieces, metadata, length).await?
         } else if media.starts_with("multipart/") {
-            let boundary = multer::parse_boundary(&kind)
-                .map_err(|_| Problem::bad_request("multipart/form-data without a boundary"))?;
-            self.receive_form(pieces, boundary, metadata).await?
+            self.receive_form(Form::new(pieces, &kind)?, metadata).await?
         } else {
             return Err(Problem::bad_request(format!(
                 "unsupported content type: {}, expected multipart/form-data or application/octet-stream",
@@ -97,18 +92,14 @@ impl Upload {
         Ok(vec![Written::new(&path, metadata)])
     }
 
-    async fn receive_form(self, pieces: Pieces, boundary: String, metadata: Metadata) -> Result<Vec<Written>, Problem> {
-        let mut form = multer::Multipart::new(pieces, boundary);
+    async fn receive_form(self, mut form: Form, metadata: Metadata) -> Result<Vec<Written>, Problem> {
         let mut written: Vec<Written> = Vec::new();
-        while let Some(field) = form.next_field().await.map_err(malformed)? {
-            if field.name() != Some("file") {
+        while let Some(part) = form.part().await? {
+            if part.name.as_deref() != Some("file") {
                 continue;
             }
-            let text = match &self.path {
-                Some(path) => path.clone(),
-                None => file_name(field.headers())
-                    .ok_or_else(|| Problem::bad_request("a file of the form has no file name"))?,
-            };
+            let text = self.path.clone().or(part.file_name);
+            let text = text.ok_or_else(|| Problem::bad_request("a file of the form has no file name"))?;
             let path = self.resolve(&text)?;
             let shown = path.to_string_lossy();
             if written.iter().any(|w| w.path == shown) {
@@ -121,7 +112,10 @@ impl Upload {
                 return Err(Problem::bad_request(format!("a form may have at most {MAX_FILES} files")));
             }
             let target = Target { path: path.clone(), account: self.account.clone(), metadata: metadata.clone() };
-            sink::receive(target, field.map_err(malformed)).await?;
+            let data = futures_util::stream::try_unfold(&mut form, |form| async move {
+                Ok(form.data().await?.map(|data| (data, form)))
+            });
+            sink::receive(target, Box::pin(data)).await?;
             written.push(Written::new(&path, metadata.clone()));
         }
         Ok(written)
@@ -172,17 +166,6 @@ fn pieces(body: Incoming) -> Pieces {
     .boxed()
 }
 
-fn malformed(cause: multer::Error) -> Problem {
-    // A refusal of the body itself went through the form's reader.
-    if let multer::Error::StreamReadFailed(inner) = cause {
-        return match inner.downcast::<Problem>() {
-            Ok(problem) => *problem,
-            Err(cause) => Problem::bad_request(format!("error reading form: {cause}")),
-        };
-    }
-    Problem::bad_request(format!("error reading form: {cause}"))
-}
-
 /// Refuses at once what cannot fit. Quotas show only when writing.
 fn check_space(path: &Path, length: u64) -> Result<(), Problem> {
     let existing = path.ancestors().skip(1).find_map(|directory| rustix::fs::statvfs(directory).ok());
@@ -193,122 +176,5 @@ fn check_space(path: &Path, length: u64) -> Result<(), Problem> {
             format!("not enough disk space available: {length} bytes required"),
         )),
         _ => Ok(()),
-    }
-}
-
-/// The full file name of a form's part: quoted as browsers do it, with `%22`, `%0D` and `%0A` for what quotes cannot hold, or in
-/// the extended form.
-fn file_name(headers: &HeaderMap) -> Option<String> {
-    let value = std::str::from_utf8(headers.get(CONTENT_DISPOSITION)?.as_bytes()).ok()?;
-    let mut plain = None;
-    for (name, text) in parameters(value) {
-        if name.eq_ignore_ascii_case("filename*") {
-            let encoded = text.splitn(3, '\'').nth(2)?;
-            return percent_decoded(encoded, |_| true).filter(|n| !n.is_empty());
-        }
-        if name.eq_ignore_ascii_case("filename") && plain.is_none() {
-            plain = percent_decoded(&text, |byte| matches!(byte, b'"' | b'\r' | b'\n'));
-        }
-    }
-    plain.filter(|n| !n.is_empty())
-}
-
-/// The parameters after the first `;`, unquoted. A backslash escapes a quote or itself and is otherwise kept.
-fn parameters(value: &str) -> Vec<(String, String)> {
-    let mut parameters = Vec::new();
-    let mut rest = value.split_once(';').map_or("", |(_, rest)| rest);
-    while let Some((name, after)) = rest.split_once('=') {
-        let mut text = String::new();
-        let after = after.trim_start();
-        if let Some(quoted) = after.strip_prefix('"') {
-            let mut end = quoted.len();
-            let mut characters = quoted.char_indices().peekable();
-            while let Some((at, character)) = characters.next() {
-                match (character, characters.peek()) {
-                    ('"', _) => {
-                        end = at + 1;
-                        break;
-                    }
-                    ('\\', Some((_, next @ ('"' | '\\')))) => {
-                        text.push(*next);
-                        characters.next();
-                    }
-                    (other, _) => text.push(other),
-                }
-            }
-            rest = quoted.get(end..).and_then(|r| r.split_once(';')).map_or("", |(_, rest)| rest);
-        } else {
-            let (plain, left) = after.split_once(';').unwrap_or((after, ""));
-            text.push_str(plain.trim());
-            rest = left;
-        }
-        parameters.push((name.trim().to_owned(), text));
-    }
-    parameters
-}
-
-fn percent_decoded(text: &str, wanted: impl Fn(u8) -> bool) -> Option<String> {
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let code = bytes.get(at + 1..at + 3).filter(|_| byte == b'%');
-        let code = code.and_then(|c| std::str::from_utf8(c).ok()).and_then(|c| u8::from_str_radix(c, 16).ok());
-        match code.filter(|c| wanted(*c)) {
-            Some(code) => {
-                decoded.push(code);
-                at += 3;
-            }
-            None => {
-                decoded.push(byte);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8(decoded).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use http::HeaderValue;
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn named(value: &str) -> Option<String> {
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_DISPOSITION, HeaderValue::from_bytes(value.as_bytes()).unwrap());
-        file_name(&headers)
-    }
-
-    #[test]
-    fn names_of_parts() {
-        for (value, expected) in [
-            (r#"form-data; name="file"; filename="/home/user/a.txt""#, Some("/home/user/a.txt")),
-            (r#"form-data; name="file"; filename="a;b=\"c\\d""#, Some(r#"a;b="c\d"#)),
-            (r#"form-data; filename="a%22b%0A%41"; name="file""#, Some("a\"b\n%41")),
-            (r#"form-data; name="file"; filename=plain.txt"#, Some("plain.txt")),
-            (r#"form-data; name="file"; filename="é x""#, Some("é x")),
-            (r#"form-data; filename="x"; filename*=UTF-8''%C3%A9%2Fy"#, Some("é/y")),
-            (r#"form-data; name="file"; filename="""#, None),
-            (r#"form-data; name="file""#, None),
-            (r#"form-data; filename="C:\dir\f""#, Some(r"C:\dir\f")),
-            (r#"form-data; filename="open"#, Some("open")),
-        ] {
-            assert_eq!(named(value).as_deref(), expected, "{value}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_disposition_is_survived(value in "[ -~]{0,80}") {
-            let _ = named(&value);
-        }
-
-        #[test]
-        fn quoted_names_come_back(name in "[^\\x00-\\x1f\\x7f%]{1,40}") {
-            let quoted = name.replace('\\', "\\\\").replace('"', "\\\"");
-            prop_assert_eq!(named(&format!("form-data; name=\"file\"; filename=\"{quoted}\"")), Some(name));
-        }
     }
 }

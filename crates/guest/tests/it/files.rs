@@ -262,3 +262,21 @@ fn moving_between_file_systems() {
     assert_eq!(std::fs::read_to_string(destination.join("sub/file")).unwrap(), "text");
     assert!(!Path::new(&source).exists());
 }
+
+#[test]
+fn bombs_cost_no_memory() {
+    let guest = Guest::start();
+    let mut form = b"--XX\r\nContent-Disposition: form-data; name=\"other\"\r\n\r\n".to_vec();
+    form.resize(100 << 20, b'x');
+    let bomb = gzip(&form);
+    let headers = [("content-type", "multipart/form-data; boundary=XX"), ("content-encoding", "gzip")];
+    assert_eq!(guest.http("POST", "/files", &headers, &bomb).status, 400);
+    let file = guest.file("bomb");
+    assert_eq!(guest.upload(&file, &[("content-encoding", "gzip")], &bomb).status, 200);
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), 100 << 20);
+    assert_eq!(guest.http("GET", &format!("/files?path={file}"), &[("accept-encoding", "gzip")], b"").status, 200);
+    let peak = std::fs::read_to_string(format!("/proc/{}/status", guest.child.id())).unwrap();
+    let peak =
+        peak.lines().find(|l| l.starts_with("VmHWM:")).unwrap().split_ascii_whitespace().nth(1).unwrap().to_owned();
+    assert!(peak.parse::<u64>().unwrap() < 32 << 10, "{peak} kB");
+}

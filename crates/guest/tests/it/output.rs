@@ -127,3 +127,16 @@ fn a_hundred_readers_hear_the_same() {
     }
     assert_eq!(guest.call("process.Process/List", &json!({})).1, Value::Object(Default::default()));
 }
+
+#[test]
+fn one_stalled_reader_does_not_hold_up_the_others_for_ever() {
+    let guest = Guest::start();
+    let go = guest.file("go");
+    let mut frames = guest.command(&format!("until test -e {go}; do sleep 0.02; done; head -c 30000000 /dev/zero"));
+    let pid = frames.pid();
+    let mut stalled = connect(&guest, pid);
+    stalled.pid();
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(frames.finish().stdout.len(), 30_000_000);
+    assert_eq!(stalled.finish().code(), "aborted");
+}
