@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cabana_types::SandboxId;
+use futures_util::StreamExt;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::MissedTickBehavior;
 
@@ -10,6 +12,9 @@ use super::Lifecycle;
 
 /// How often.
 const EVERY: Duration = Duration::from_secs(600);
+/// Strangers that are removed at the same time, and how long one may take.
+const REMOVALS: usize = 8;
+const REMOVAL_LIMIT: Duration = Duration::from_secs(60);
 /// Tombstones that are kept at most, however young.
 const MOST_TOMBSTONES: u32 = 100_000;
 /// Tombstones forgotten in one transaction.
@@ -54,10 +59,21 @@ impl Lifecycle {
                 return;
             }
         };
-        for id in found {
-            if self.registry.get(&id).is_none() {
-                self.remove_stranger(&id).await;
+        let strangers = found.into_iter().filter(|id| self.registry.get(id).is_none());
+        futures_util::stream::iter(strangers)
+            .for_each_concurrent(REMOVALS, |id| async move { self.remove_stranger(&id).await })
+            .await;
+    }
+
+    async fn remove_stranger(&self, id: &SandboxId) {
+        tracing::warn!(sandbox = %id, "removing a sandbox that nobody remembers");
+        match tokio::time::timeout(REMOVAL_LIMIT, self.backend.destroy(id)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                let error = cabana_runtime::error::chain(&error);
+                tracing::error!(sandbox = %id, error, "could not remove it; the next round tries again");
             }
+            Err(_) => tracing::error!(sandbox = %id, "removing it takes too long; the next round tries again"),
         }
     }
 }

@@ -1,12 +1,11 @@
-//! Taking up what an earlier server left: sandboxes that are up, those that were on their way, and what nobody remembers.
+//! Taking up what an earlier server left: sandboxes that are up, and those that were on their way. What nobody remembers is found by
+//! the housekeeping, whose first round follows at once.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cabana_runtime::Live;
 use cabana_store::Sandbox;
-use cabana_types::SandboxId;
 use cabana_types::sandbox::{State, Step};
 use futures_util::StreamExt;
 use jiff::Timestamp;
@@ -26,7 +25,6 @@ impl Lifecycle {
     /// Brings the world to what the store says, before the first request is served. What can wait goes on behind.
     pub async fn recover(self: &Arc<Self>) -> Result<(), Error> {
         let living = self.store.living().await?;
-        let remembered: HashSet<SandboxId> = living.iter().map(|s| s.id.clone()).collect();
         for sandbox in &living {
             self.registry.entry(&sandbox.id);
         }
@@ -34,7 +32,6 @@ impl Lifecycle {
         futures_util::stream::iter(living)
             .for_each_concurrent(AT_ONCE, |sandbox| Arc::clone(self).recover_one(sandbox))
             .await;
-        self.sweep_strangers(&remembered).await?;
         if recovered > 0 {
             tracing::info!(remembered = recovered, running = self.running(), "took up sandboxes of an earlier server");
         }
@@ -49,6 +46,7 @@ impl Lifecycle {
                 Ok(Ok(alive)) => self.settle(&sandbox, alive).await,
                 Ok(Err(_)) | Err(_) => {
                     tracing::warn!(sandbox = %id, "could not take over a sandbox; trying again");
+                    self.expiry.set(&id, sandbox.end_at, Timestamp::now());
                     let this = Arc::clone(&self);
                     self.tasks.spawn(async move { this.adopt_later(sandbox).await });
                 }
@@ -93,15 +91,16 @@ impl Lifecycle {
     }
 
     /// A sandbox is not given up for one error: the start goes on without it, and it is tried again a few times.
-    async fn adopt_later(self: Arc<Self>, sandbox: Sandbox) {
+    async fn adopt_later(self: Arc<Self>, mut sandbox: Sandbox) {
         let mut pause = Backoff::new();
         for _ in 0..ADOPT_TRIES {
             if !pause.wait(&self.stopping).await {
                 return;
             }
             // It may have been killed meanwhile; then the kill sweeps it.
+            // Its timeout may have been changed too.
             match self.store.sandbox(&sandbox.id).await {
-                Ok(Some(Sandbox { state: State::Running, .. })) => {}
+                Ok(Some(current)) if current.state == State::Running => sandbox = current,
                 Ok(_) => return,
                 Err(_) => continue,
             }
@@ -111,23 +110,5 @@ impl Lifecycle {
         }
         tracing::error!(sandbox = %sandbox.id, "a sandbox could not be taken over and is given up");
         self.settle(&sandbox, false).await;
-    }
-
-    /// Removes sandboxes that are in the world but not in the store.
-    async fn sweep_strangers(self: &Arc<Self>, remembered: &HashSet<SandboxId>) -> Result<(), Error> {
-        let strangers: Vec<SandboxId> =
-            self.backend.inventory().await?.into_iter().filter(|id| !remembered.contains(id)).collect();
-        futures_util::stream::iter(strangers)
-            .for_each_concurrent(AT_ONCE, |id| async move { self.remove_stranger(&id).await })
-            .await;
-        Ok(())
-    }
-
-    pub(super) async fn remove_stranger(&self, id: &SandboxId) {
-        tracing::warn!(sandbox = %id, "removing a sandbox that nobody remembers");
-        if let Err(error) = self.backend.destroy(id).await {
-            let error = cabana_runtime::error::chain(&error);
-            tracing::error!(sandbox = %id, error, "could not remove it; the next round tries again");
-        }
     }
 }
