@@ -1,5 +1,6 @@
 """A name server on loopback that knows one name. The server under test forwards sandboxes' queries to it, so that no query leaves the machine."""
 
+import os
 import socket
 import struct
 import threading
@@ -11,8 +12,9 @@ ADDRESS = "192.0.2.53"
 class NameServer:
     def __init__(self):
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind(("127.0.0.1", 0))
-        self.address = "127.0.0.1:%d" % self.socket.getsockname()[1]
+        # Every address of 127.0.0.0/8 is this machine's, so several runs do not meet at port 53.
+        self.address = f"127.53.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
+        self.socket.bind((self.address, 53))
         self.asked: list[str] = []
         threading.Thread(target=self.serve, daemon=True).start()
 
