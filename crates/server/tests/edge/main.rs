@@ -1,6 +1,5 @@
 //! The edge against a fake guest and servers on loopback.
 
-mod cost;
 mod ending;
 mod ports;
 mod routing;

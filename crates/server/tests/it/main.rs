@@ -2,7 +2,6 @@
 
 mod auth;
 mod capacity;
-mod cost;
 mod create;
 mod expiry;
 mod http;

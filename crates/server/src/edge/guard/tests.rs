@@ -372,32 +372,3 @@ async fn slow_heads_and_idle_connections_run_out_of_time() {
     assert_eq!(guard.read(&mut byte).await.expect("read"), 0);
     assert_eq!(started.elapsed().as_secs(), 3660);
 }
-
-/// `cargo test --release -- --ignored --nocapture cost_of_the_guard`
-#[test]
-#[ignore = "a measurement"]
-fn cost_of_the_guard() {
-    let head = "POST /process.Process/Start HTTP/1.1\r\nhost: 49983-iabcdefghijklmnopqrst.e2b.test\r\naccept: */*\r\n\
-        user-agent: e2b-python-sdk/2.0.0\r\ncontent-type: application/connect+json\r\nconnect-protocol-version: 1\r\n\
-        x-access-token: 0123456789abcdef0123456789abcdef\r\ne2b-sandbox-id: iabcdefghijklmnopqrst\r\n\
-        e2b-sandbox-port: 49983\r\nkeepalive-ping-interval: 50\r\nauthorization: Basic dXNlcjo=\r\n\
-        content-length: 120\r\n\r\n";
-    let message = [head.as_bytes(), &[b'x'; 120]].concat();
-    let stream = message.repeat(16);
-    let rounds = 20_000;
-    let mut framing = Framing::new();
-    let started = std::time::Instant::now();
-    for _ in 0..rounds {
-        assert_eq!(framing.follow(std::hint::black_box(&stream)).0, stream.len());
-    }
-    let each = started.elapsed().as_nanos() / (rounds * 16);
-    println!("{each} ns per request of {} bytes", message.len());
-
-    let chunk = [b"10000\r\n".as_slice(), &[b'x'; 0x10000], b"\r\n"].concat();
-    framing.follow(CHUNKED.as_bytes());
-    let started = std::time::Instant::now();
-    for _ in 0..rounds {
-        framing.follow(std::hint::black_box(&chunk));
-    }
-    println!("{} ns per 64 KiB chunk", started.elapsed().as_nanos() / rounds);
-}
