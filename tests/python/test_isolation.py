@@ -279,3 +279,23 @@ def test_low_ports_and_ping_work_inside(sandbox):
         == "1\n"
     )
     assert sandbox.commands.run("getent hosts localhost").stdout.split()[0] in ("127.0.0.1", "::1")
+
+
+def test_one_sandbox_cannot_use_up_another_s_watches(server):
+    """What the kernel counts per user is counted for each sandbox alone."""
+    hoard = (
+        "import ctypes, os\n"
+        "libc = ctypes.CDLL(None, use_errno=True)\n"
+        "held = []\n"
+        "while (fd := libc.inotify_init()) >= 0: held.append(fd)\n"
+        "print(len(held), flush=True)\n"
+        "{after}\n"
+    )
+    with Sandbox.create(timeout=120) as greedy, Sandbox.create(timeout=120) as modest:
+        greedy.files.write("/tmp/hoard.py", hoard.format(after="import time; time.sleep(100)"))
+        modest.files.write("/tmp/hoard.py", hoard.format(after=""))
+        hoarding = greedy.commands.run("python3 /tmp/hoard.py", background=True)
+        taken = next(int(out) for out, _, _ in hoarding if out)
+        assert taken > 0
+        assert int(modest.commands.run("python3 /tmp/hoard.py").stdout) == taken
+        hoarding.kill()

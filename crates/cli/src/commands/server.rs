@@ -183,11 +183,15 @@ fn banner(config: &Config, server: &Server, backend: &str, pool: &Pool) -> Strin
     let key = config.key_file();
     let key = key.display();
     let version = env!("CARGO_PKG_VERSION");
-    let fresh = if server.fresh_key().is_some() { " (new)" } else { "" };
+    // Only its hash is in the store: this and the file are where it can be read.
+    let key_is = match server.fresh_key() {
+        Some(fresh) => format!("The API key is {}, kept in {key}", fresh.expose()),
+        None => format!("The API key is in {key}"),
+    };
     let mut text = format!(
         "\
 Cabana {version} serves at {url} ({backend} backend, {pool})
-The API key is in {key}{fresh}
+{key_is}
 
 For E2B's SDKs and command line:
   export E2B_API_URL={url}

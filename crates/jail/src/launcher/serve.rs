@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
+use rustix::thread::Uid;
 
 use crate::channel;
 use crate::error::{During, Error};
@@ -112,8 +113,7 @@ impl Process {
         let [network, template, disk, listener, config, ready] = fds;
         let (ours, theirs) = channel::pair().during("make a status socket")?;
         kernel::enter_network(network.as_fd()).during("enter the network namespace")?;
-        // SAFETY: this process has one thread.
-        let cloned = unsafe { kernel::clone_into(NAMESPACES) };
+        let cloned = clone_owned_by(plan.uids.base);
         if matches!(cloned, Ok(Cloned::Child)) {
             drop(ours);
             self.child(plan, theirs, listener, config, ready);
@@ -167,6 +167,28 @@ impl Process {
                 answer(server, failed(id, &format!("read the status of the first process: {error}")), None)
             }
         }
+    }
+}
+
+/// Clones into namespaces that belong to the sandbox's own id: what the kernel limits per user (inotify instances and watches, namespaces) is then
+/// counted for each sandbox alone, and none can use up another's.
+fn clone_owned_by(uid: u32) -> Result<Cloned, Errno> {
+    let effective = |uid: u32| rustix::thread::set_thread_res_uid(None, Uid::from_raw(uid), None);
+    effective(uid)?;
+    // SAFETY: this process has one thread.
+    let cloned = unsafe { kernel::clone_into(NAMESPACES) };
+    if matches!(cloned, Ok(Cloned::Child)) {
+        return cloned;
+    }
+    // Cannot fail: the real id is still that of root.
+    effective(0)?;
+    match cloned {
+        // Some machines let only root make user namespaces; their sandboxes share root's limits.
+        Err(Errno::PERM | Errno::NOSPC) => {
+            // SAFETY: as above.
+            unsafe { kernel::clone_into(NAMESPACES) }
+        }
+        other => other,
     }
 }
 
