@@ -63,7 +63,7 @@ test('errors', async () => {
   assert.equal(await Sandbox.kill('inosuchsandbox'), false)
   const sandbox = await Sandbox.create({ timeoutMs: 60_000 })
   await sandbox.kill()
-  await assert.rejects(sandbox.commands.run('true'), TimeoutError)
+  await assert.rejects(sandbox.commands.run('true'), NotFoundError)
   await assert.rejects(sandbox.files.read('/etc/hostname'), TimeoutError)
 })
 

