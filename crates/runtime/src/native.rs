@@ -9,7 +9,6 @@ mod record;
 mod vitals;
 
 use std::collections::HashMap;
-use std::fs;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
@@ -74,10 +73,7 @@ impl Native {
     pub async fn open(config: NativeConfig, pool: Arc<Pool>) -> Result<Self, Error> {
         let instance = Instance::open(&config.data_dir).await?;
         let records = Records::open(&instance.run_dir)?;
-        for name in ["template", "disk", "root"] {
-            let dir = instance.staging().join(name);
-            fs::create_dir_all(&dir).map_err(|source| Error::Path { action: "create", path: dir, source })?;
-        }
+        instance.make_staging()?;
         let cgroups = Cgroups::open(&format!("cabana-{}", instance.name)).map_err(jail)?;
         let launcher = Launcher::start(&config.program, &config.guest).map_err(jail)?;
         let in_use: Vec<u32> = records.list()?.into_iter().map(|(_, record)| record.slot).collect();
@@ -102,6 +98,7 @@ impl Native {
         self.network.close().await.map_err(network_error)?;
         self.cgroups.close();
         self.records.close();
+        self.instance.close();
         Ok(())
     }
 
@@ -262,11 +259,13 @@ impl Backend for Native {
         note(ended);
         note(self.remove_cgroups(id).await);
         note(self.pool.delete_disk(id).await);
-        // A slot in which something still runs must not be given to another sandbox.
+        // A slot in which something still runs must not be given to another sandbox. The record goes first: were the slot given back twice, the second
+        // time would take it from whoever has it by then; a slot without a record is freed by the next start.
         if let Some(record) = record.filter(|_| processes_gone) {
-            note(self.network.release(record.slot).await.map_err(network_error));
-            // Last: it is what a later attempt finds the rest by.
-            note(self.records.remove(id));
+            match self.records.remove(id) {
+                Ok(()) => note(self.network.release(record.slot).await.map_err(network_error)),
+                Err(error) => note(Err(error)),
+            }
         }
         match errors.len() {
             0 => Ok(()),

@@ -14,6 +14,9 @@ use crate::Error;
 /// Directory of everything that does not outlive a reboot.
 const RUN: &str = "/run/cabana";
 
+/// What is below the staging directory.
+const STAGES: [&str; 3] = ["template", "disk", "root"];
+
 /// An instance.
 pub(super) struct Instance {
     /// Four letters that stand in the names of cgroups, interfaces and tables.
@@ -68,6 +71,23 @@ impl Instance {
     /// Where the mounts of a sandbox are put together.
     pub(super) fn staging(&self) -> PathBuf {
         self.run_dir.join("staging")
+    }
+
+    /// Makes the directories that the launcher mounts on.
+    pub(super) fn make_staging(&self) -> Result<(), Error> {
+        for name in STAGES {
+            let path = self.staging().join(name);
+            fs::create_dir_all(&path).map_err(|source| Error::Path { action: "create", path, source })?;
+        }
+        Ok(())
+    }
+
+    /// Removes the run directory, as far as no sandbox needs it.
+    pub(super) fn close(&self) {
+        let stages = STAGES.map(|name| self.staging().join(name));
+        for dir in stages.into_iter().chain([self.staging(), self.run_dir.join("net"), self.run_dir.clone()]) {
+            let _ = fs::remove_dir(dir);
+        }
     }
 }
 
