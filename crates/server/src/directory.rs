@@ -8,6 +8,17 @@ use std::sync::{Arc, RwLock};
 use cabana_types::{SandboxId, Secret};
 use tokio_util::sync::CancellationToken;
 
+/// What a sandbox wants of requests to its ports, other than the guest's.
+#[derive(Debug, Default, Clone)]
+pub struct Traffic {
+    /// Set where `allowPublicTraffic` is false: every port but the guest's wants it in the header `e2b-traffic-access-token`.
+    pub token: Option<Secret>,
+    /// `maskRequestHost`: what the sandbox sees as `Host`, with `${PORT}` for the port.
+    pub mask_host: Option<String>,
+    /// Ports that speak TLS inside.
+    pub https_ports: Vec<u16>,
+}
+
 /// The way to a sandbox that is up.
 #[derive(Debug)]
 pub struct Route {
@@ -19,6 +30,8 @@ pub struct Route {
     pub guest_socket: PathBuf,
     /// The guest's token, to find the sandbox of a signed link that does not name it.
     pub access_token: Option<Secret>,
+    /// What requests to its other ports need.
+    pub traffic: Traffic,
     /// Cancelled when the sandbox ends: every stream through the edge is then dropped at once.
     pub gone: CancellationToken,
 }

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::Limits;
-use crate::directory::{Directory, Route};
+use crate::directory::{Directory, Route, Traffic};
 use expiry::Expiry;
 use registry::{Entry, Registry};
 
@@ -150,6 +150,7 @@ impl Lifecycle {
             address: live.address,
             guest_socket: live.guest_socket,
             access_token: sandbox.access_token.clone(),
+            traffic: Traffic::default(),
             gone: gone.clone(),
         });
         self.expiry.set(&live.id, sandbox.end_at, Timestamp::now());

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
-use cabana_server::directory::{Directory, Route};
+use cabana_server::directory::{Directory, Route, Traffic};
 use cabana_server::edge::listener::{Limits, serve_with};
 use cabana_server::edge::{Edge, Tombstones};
 use cabana_types::{SandboxId, Secret};
@@ -153,6 +153,7 @@ impl World {
             address,
             guest_socket: socket,
             access_token: Some(Secret::new(format!("token-of-{id}"))),
+            traffic: Traffic::default(),
             gone: CancellationToken::new(),
         });
         Box { id, address, guest: counter, _guest: AbortOnDropHandle::new(task), _dir: dir }
