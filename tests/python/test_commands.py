@@ -200,6 +200,7 @@ def test_terminal_reconnect_and_kill(sandbox):
 def test_interrupt_in_a_terminal(sandbox):
     terminal = sandbox.pty.create(PtySize(rows=24, cols=80))
     sandbox.pty.send_stdin(terminal.pid, b"sleep 1000\n")
+    eventually(lambda: sandbox.commands.run("pgrep -x sleep || true").stdout)
     sandbox.pty.stream_input(terminal.pid, [b"\x03", b"echo st$((40+2))opped\n"])
     read_until(terminal, b"st42opped")
     sandbox.pty.kill(terminal.pid)
