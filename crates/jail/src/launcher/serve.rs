@@ -39,6 +39,7 @@ pub fn main(guest: &Path) -> Result<(), Error> {
         guest: sealed_copy(guest)?,
         filters: Filters::compile()?,
         host_network: open("/proc/self/ns/net")?,
+        users_may_clone: users_may_clone(),
         pending: HashMap::new(),
     };
     loop {
@@ -78,6 +79,7 @@ struct Process {
     guest: OwnedFd,
     filters: Filters,
     host_network: OwnedFd,
+    users_may_clone: bool,
     pending: HashMap<SandboxId, Pending>,
 }
 
@@ -113,7 +115,7 @@ impl Process {
         let [network, template, disk, listener, config, ready] = fds;
         let (ours, theirs) = channel::pair().during("make a status socket")?;
         kernel::enter_network(network.as_fd()).during("enter the network namespace")?;
-        let cloned = clone_owned_by(plan.uids.base);
+        let cloned = clone_owned_by(if self.users_may_clone { plan.uids.base } else { 0 });
         if matches!(cloned, Ok(Cloned::Child)) {
             drop(ours);
             self.child(plan, theirs, listener, config, ready);
@@ -168,6 +170,12 @@ impl Process {
             }
         }
     }
+}
+
+/// Whether user namespaces of others than root are as good as root's. AppArmor lets others make them on some machines, but takes away what they are for.
+fn users_may_clone() -> bool {
+    let restricted = std::fs::read_to_string("/proc/sys/kernel/apparmor_restrict_unprivileged_userns");
+    restricted.map_or(true, |text| text.trim() == "0")
 }
 
 /// Clones into namespaces that belong to the sandbox's own id: what the kernel limits per user (inotify instances and watches, namespaces) is then
