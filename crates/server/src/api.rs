@@ -6,6 +6,7 @@ mod layers;
 mod listing;
 mod logs;
 mod metrics;
+mod policy;
 mod query;
 mod sandbox_ref;
 mod sandboxes;

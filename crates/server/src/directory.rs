@@ -5,19 +5,9 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 
+pub use cabana_store::Traffic;
 use cabana_types::{SandboxId, Secret};
 use tokio_util::sync::CancellationToken;
-
-/// What a sandbox wants of requests to its ports, other than the guest's.
-#[derive(Debug, Default, Clone)]
-pub struct Traffic {
-    /// Set where `allowPublicTraffic` is false: every port but the guest's wants it in the header `e2b-traffic-access-token`.
-    pub token: Option<Secret>,
-    /// `maskRequestHost`: what the sandbox sees as `Host`, with `${PORT}` for the port.
-    pub mask_host: Option<String>,
-    /// Ports that speak TLS inside.
-    pub https_ports: Vec<u16>,
-}
 
 /// The way to a sandbox that is up.
 #[derive(Debug)]

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::Limits;
-use crate::directory::{Directory, Route, Traffic};
+use crate::directory::{Directory, Route};
 use expiry::Expiry;
 use registry::{Entry, Registry};
 
@@ -150,7 +150,7 @@ impl Lifecycle {
             address: live.address,
             guest_socket: live.guest_socket,
             access_token: sandbox.access_token.clone(),
-            traffic: Traffic::default(),
+            traffic: sandbox.traffic.clone(),
             gone: gone.clone(),
         });
         self.expiry.set(&live.id, sandbox.end_at, Timestamp::now());

@@ -20,6 +20,6 @@ pub use error::Error;
 pub use event::{Event, EventQuery};
 pub use key::{ApiKey, Team};
 pub use listing::{Order, Position, SandboxQuery};
-pub use sandbox::{Idempotency, Inserted, Sandbox};
+pub use sandbox::{Idempotency, Inserted, Sandbox, Traffic};
 pub use store::Store;
 pub use template::{Build, BuildStatus, Template};

@@ -39,6 +39,8 @@ pub struct Sandbox {
     pub secure: bool,
     /// Whether it may reach the outside.
     pub internet: bool,
+    /// What it wants of requests to its ports.
+    pub traffic: Traffic,
     /// When it was asked for.
     pub created_at: Timestamp,
     /// When it came up.
@@ -49,6 +51,18 @@ pub struct Sandbox {
     pub ended_at: Option<Timestamp>,
     /// The key by which a repeated request finds it.
     pub idempotency: Option<Idempotency>,
+}
+
+/// What a sandbox wants of requests to its ports, other than the guest's.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Traffic {
+    /// Set where `allowPublicTraffic` is false: every port but the guest's wants it in the header `e2b-traffic-access-token`.
+    /// Forgotten when the sandbox has ended.
+    pub token: Option<Secret>,
+    /// `maskRequestHost`: what the sandbox sees as `Host`, with `${PORT}` for the port.
+    pub mask_host: Option<String>,
+    /// Ports that speak TLS inside.
+    pub https_ports: Vec<u16>,
 }
 
 /// What makes a repeated request the same request.
@@ -183,12 +197,13 @@ impl Store {
                 sandbox.ended_at = Some(at);
                 sandbox.env_vars.clear();
                 sandbox.access_token = None;
+                sandbox.traffic.token = None;
                 if matches!(sandbox.state.cause(), Some(EndCause::CreateFailed { .. })) {
                     sandbox.idempotency = None;
                 }
                 sqlx::query(
                     "update sandboxes set state = $2, ended_at = $3, env_vars = '{}', access_token = null,
-                        idempotency_key = $4, idempotency_hash = $5 where id = $1",
+                        traffic_token = null, idempotency_key = $4, idempotency_hash = $5 where id = $1",
                 )
                 .bind(id.as_str())
                 .bind(sandbox.state.name())
@@ -307,8 +322,9 @@ async fn read(connection: &mut SqliteConnection, id: &SandboxId) -> Result<Sandb
 async fn insert(connection: &mut SqliteConnection, sandbox: &Sandbox) -> Result<(), Error> {
     sqlx::query(
         "insert into sandboxes (id, team, template, build, alias, state, cause, cpu_count, memory_mb, disk_mb, pids, metadata,
-            env_vars, access_token, secure, internet, created_at, started_at, end_at, ended_at, idempotency_key, idempotency_hash)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)",
+            env_vars, access_token, secure, internet, created_at, started_at, end_at, ended_at, idempotency_key, idempotency_hash,
+            traffic_token, mask_host, https_ports)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)",
     )
     .bind(sandbox.id.as_str())
     .bind(sandbox.team.as_str())
@@ -332,6 +348,9 @@ async fn insert(connection: &mut SqliteConnection, sandbox: &Sandbox) -> Result<
     .bind(sandbox.ended_at.map(micros))
     .bind(sandbox.idempotency.as_ref().map(|i| i.key.clone()))
     .bind(sandbox.idempotency.as_ref().map(|i| i.request.to_vec()))
+    .bind(sandbox.traffic.token.as_ref().map(|token| token.expose().to_owned()))
+    .bind(&sandbox.traffic.mask_host)
+    .bind(column::json("https_ports", &sandbox.traffic.https_ports)?)
     .execute(connection)
     .await
     .map_err(|e| Error::query("write a sandbox", e))?;
@@ -370,6 +389,11 @@ pub(crate) fn decode(row: &SqliteRow) -> Result<Sandbox, Error> {
         access_token: row.text_or_none("access_token")?.map(Secret::new),
         secure: row.flag("secure")?,
         internet: row.flag("internet")?,
+        traffic: Traffic {
+            token: row.text_or_none("traffic_token")?.map(Secret::new),
+            mask_host: row.text_or_none("mask_host")?,
+            https_ports: row.json("https_ports")?,
+        },
         created_at: row.time("created_at")?,
         started_at: row.time_or_none("started_at")?,
         end_at: row.time("end_at")?,

@@ -28,6 +28,22 @@ fn is_spelled(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_lowercase())
 }
 
+/// Spells a version 4 UUID from random bytes.
+fn spell_uuid(mut random: [u8; 16]) -> String {
+    random[6] = (random[6] & 0x0f) | 0x40;
+    random[8] = (random[8] & 0x3f) | 0x80;
+    let hex: String = random.iter().map(|b| format!("{b:02x}")).collect();
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(i, b)| match i {
+            8 | 13 | 18 | 23 => b == b'-',
+            _ => b.is_ascii_digit() || (b'a'..=b'f').contains(&b),
+        })
+}
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $kind:literal, $expected:literal, $check:expr) => {
         $(#[$doc])*
@@ -92,11 +108,7 @@ id!(
 id!(
     /// One build of a template: a UUID in lower case.
     BuildId, "build id", "a lower-case UUID",
-    |t| t.len() == 36
-        && t.bytes().enumerate().all(|(i, b)| match i {
-            8 | 13 | 18 | 23 => b == b'-',
-            _ => b.is_ascii_digit() || (b'a'..=b'f').contains(&b),
-        })
+    is_uuid
 );
 id!(
     /// A team: whose sandboxes, keys and templates they are.
@@ -105,8 +117,8 @@ id!(
 );
 id!(
     /// An API key's public name (never the key itself).
-    KeyId, "key id", "20 characters of a-z and 0-9",
-    |t| t.len() == 20 && is_spelled(t)
+    KeyId, "key id", "a lower-case UUID",
+    is_uuid
 );
 
 impl SandboxId {
@@ -124,19 +136,16 @@ impl TemplateId {
 }
 
 impl KeyId {
-    /// Makes an id from random bytes.
-    pub fn from_random(random: [u8; 20]) -> Self {
-        Self(spell(random))
+    /// Makes a version 4 UUID from random bytes.
+    pub fn from_random(random: [u8; 16]) -> Self {
+        Self(spell_uuid(random))
     }
 }
 
 impl BuildId {
     /// Makes a version 4 UUID from random bytes.
-    pub fn from_random(mut random: [u8; 16]) -> Self {
-        random[6] = (random[6] & 0x0f) | 0x40;
-        random[8] = (random[8] & 0x3f) | 0x80;
-        let hex: String = random.iter().map(|b| format!("{b:02x}")).collect();
-        Self(format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]))
+    pub fn from_random(random: [u8; 16]) -> Self {
+        Self(spell_uuid(random))
     }
 }
 

@@ -36,6 +36,10 @@ pub const PAGE: RangeInclusive<u32> = 1..=100;
 pub const MAX_TEMPLATE_REF_BYTES: usize = 256;
 /// An idempotency key, bytes.
 pub const MAX_IDEMPOTENCY_KEY_BYTES: usize = 255;
+/// `maskRequestHost`, its port filled in, bytes.
+pub const MAX_HOST_BYTES: usize = 255;
+/// Entries of `httpsPorts`.
+pub const MAX_HTTPS_PORTS: usize = 64;
 
 /// What one sandbox may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

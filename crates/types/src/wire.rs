@@ -180,6 +180,24 @@ pub struct SandboxLifecycle {
     pub auto_resume: bool,
 }
 
+/// Network options of a sandbox.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SandboxNetwork {
+    /// Whether requests to its ports need no token.
+    pub allow_public_traffic: bool,
+    /// What it sees as `Host`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mask_request_host: Option<String>,
+    /// Ports that speak TLS inside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub https_ports: Vec<u16>,
+    /// What it may not reach.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deny_out: Vec<String>,
+}
+
 /// Everything about one sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -197,6 +215,9 @@ pub struct SandboxDetail {
     /// Whether it may reach the outside.
     #[serde(default)]
     pub allow_internet_access: Option<bool>,
+    /// Its network options.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<SandboxNetwork>,
     /// What happens at the timeout.
     pub lifecycle: SandboxLifecycle,
 }

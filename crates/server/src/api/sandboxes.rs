@@ -7,7 +7,9 @@ use axum::{Extension, Json};
 use cabana_store::Sandbox as Row;
 use cabana_types::routing::ENVD_VERSION;
 use cabana_types::sandbox::EndCause;
-use cabana_types::wire::{ListedSandbox, NewSandbox, Sandbox, SandboxDetail, SandboxLifecycle, SandboxState};
+use cabana_types::wire::{
+    ListedSandbox, NewSandbox, Sandbox, SandboxDetail, SandboxLifecycle, SandboxNetwork, SandboxState,
+};
 use http::{HeaderMap, StatusCode};
 
 use super::App;
@@ -69,11 +71,13 @@ pub(super) async fn get_sandbox(
 ) -> Result<Json<SandboxDetail>, Refusal> {
     let row = app.running(&caller.team, &id).await?;
     let (envd_access_token, internet) = (row.access_token.clone(), row.internet);
+    let network = Some(network(&row));
     Ok(Json(SandboxDetail {
         listed: listed(row),
         envd_access_token,
         domain: app.domain.clone(),
         allow_internet_access: Some(internet),
+        network,
         lifecycle: SandboxLifecycle { on_timeout: "kill".into(), auto_resume: false },
     }))
 }
@@ -105,9 +109,19 @@ impl App {
             envd_version: ENVD_VERSION.into(),
             alias: row.alias,
             envd_access_token: row.access_token,
-            traffic_access_token: None,
+            traffic_access_token: row.traffic.token,
             domain: self.domain.clone(),
         }
+    }
+}
+
+/// The network options of a sandbox. The traffic token is in the answers to create and connect alone.
+fn network(row: &Row) -> SandboxNetwork {
+    SandboxNetwork {
+        allow_public_traffic: row.traffic.token.is_none(),
+        mask_request_host: row.traffic.mask_host.clone(),
+        https_ports: row.traffic.https_ports.clone(),
+        deny_out: if row.internet { vec![] } else { vec!["0.0.0.0/0".into()] },
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cabana_store::{BuildStatus, Idempotency, Sandbox};
+use cabana_store::{BuildStatus, Idempotency, Sandbox, Traffic};
 use cabana_types::guest::GuestConfig;
 use cabana_types::limits::{
     DEFAULT_TIMEOUT_SECONDS, DEFAULT_TIMEOUT_V1_SECONDS, MAX_IDEMPOTENCY_KEY_BYTES, MAX_MAP_BYTES, MAX_MAP_ENTRIES,
@@ -17,6 +17,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::App;
+use super::policy::Policy;
 use crate::auth::Caller;
 use crate::error::{Refusal, short};
 use crate::lifecycle::Wish;
@@ -41,7 +42,13 @@ impl App {
     ) -> Result<Wish, Refusal> {
         let idempotency = idempotency(headers, &request, version)?;
         refuse_unsupported(&request)?;
-        let denied = refuse_policy(request.network.as_ref())?;
+        let policy = Policy::read(request.network.as_ref())?;
+        let secure = version == Version::V2 || request.secure == Some(true);
+        if policy.private && !secure {
+            return Err(Refusal::invalid(
+                "network.allowPublicTraffic: false needs secure: true, or the guest would stay open to everybody",
+            ));
+        }
         let default = match version {
             Version::V1 => DEFAULT_TIMEOUT_V1_SECONDS,
             Version::V2 => DEFAULT_TIMEOUT_SECONDS,
@@ -65,7 +72,6 @@ impl App {
             self.bounds.resources(template.resources, request.cpu_count, request.memory_mb, request.disk_size_mb)?;
 
         let id = SandboxId::from_random(rand::random());
-        let secure = version == Version::V2 || request.secure == Some(true);
         let access_token = secure.then(token);
         let mut guest_env = build.env;
         guest_env.extend(env_vars.clone());
@@ -94,7 +100,12 @@ impl App {
                 env_vars,
                 access_token,
                 secure,
-                internet: request.allow_internet_access.unwrap_or(true) && !denied,
+                internet: request.allow_internet_access.unwrap_or(true) && !policy.denied,
+                traffic: Traffic {
+                    token: policy.private.then(token),
+                    mask_host: policy.mask_host,
+                    https_ports: policy.https_ports,
+                },
                 created_at: now,
                 started_at: None,
                 end_at: now + std::time::Duration::from_secs(timeout),
@@ -107,7 +118,7 @@ impl App {
     }
 }
 
-/// A token for a sandbox's guest: 256 random bits.
+/// A token for a sandbox's guest or ports: 256 random bits.
 fn token() -> Secret {
     let random: [u8; 32] = rand::random();
     Secret::new(random.iter().map(|b| format!("{b:02x}")).collect::<String>())
@@ -145,33 +156,12 @@ fn refuse_unsupported(request: &NewSandbox) -> Result<(), Refusal> {
     }
 }
 
-/// A network policy is kept in full or refused: one that was dropped in silence would be a hole. Answers whether it denies all traffic
-/// to the outside.
-fn refuse_policy(policy: Option<&Value>) -> Result<bool, Refusal> {
-    let members = match policy {
-        None | Some(Value::Null) => return Ok(false),
-        Some(Value::Object(members)) => members,
-        Some(_) => return Err(Refusal::invalid("network must be an object")),
-    };
-    let mut denied = false;
-    for (name, value) in members {
-        match (name.as_str(), value) {
-            ("allowPublicTraffic", Value::Bool(true)) => {}
-            ("allowPublicTraffic", Value::Bool(false)) => return Err(unsupported("network.allowPublicTraffic")),
-            ("denyOut", Value::Array(list)) if list.iter().any(|v| v == "0.0.0.0/0") => denied = true,
-            (_, value) if !is_something(value) => {}
-            _ => return Err(unsupported(&format!("network.{}", short(name)))),
-        }
-    }
-    Ok(denied)
-}
-
-fn unsupported(field: &str) -> Refusal {
+pub(super) fn unsupported(field: &str) -> Refusal {
     Refusal::new(ErrorCode::NotSupported, format!("{field} is not available on this server yet; leave it out"))
 }
 
 /// Whether a JSON value says anything: `null`, `false`, empty texts, lists and objects of such do not.
-fn is_something(value: &Value) -> bool {
+pub(super) fn is_something(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::Bool(value) => *value,
@@ -237,23 +227,5 @@ mod tests {
         for value in [json!(true), json!(0), json!("a"), json!([null]), json!({"a": {"b": true}})] {
             assert!(is_something(&value), "{value}");
         }
-    }
-
-    #[test]
-    fn a_policy_is_kept_or_refused() {
-        let policy = |value: Value| refuse_policy(Some(&value)).map_err(|r| r.code());
-        assert_eq!(policy(json!({})), Ok(false));
-        assert_eq!(policy(json!({"allowOut": [], "denyOut": [], "allowPublicTraffic": true})), Ok(false));
-        assert_eq!(policy(json!({"denyOut": ["0.0.0.0/0"]})), Ok(true));
-        for refused in [
-            json!({"denyOut": ["0.0.0.0/0"], "allowOut": ["1.1.1.1"]}),
-            json!({"denyOut": ["10.0.0.0/8"]}),
-            json!({"allowPublicTraffic": false}),
-            json!({"somethingNew": 1}),
-            json!({"egressProxy": {"address": "a:1"}}),
-        ] {
-            assert_eq!(policy(refused.clone()), Err(ErrorCode::NotSupported), "{refused}");
-        }
-        assert_eq!(policy(json!([])), Err(ErrorCode::InvalidRequest));
     }
 }

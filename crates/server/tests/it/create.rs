@@ -150,7 +150,6 @@ fn options_that_are_not_there_yet_are_named() {
         ("iam", json!({"tokens": {"a": {"audience": "b", "tokenType": "JWT-SVID"}}})),
         ("network.allowOut", json!({"allowOut": ["1.1.1.1"]})),
         ("network.denyOut", json!({"denyOut": ["1.1.1.1"]})),
-        ("network.allowPublicTraffic", json!({"allowPublicTraffic": false})),
         ("network.rules", json!({"rules": {"a.test": [{}]}})),
     ] {
         let name = field.split('.').next().expect("field");

@@ -14,6 +14,7 @@ mod restart;
 mod server;
 mod templates;
 mod tenants;
+mod traffic;
 mod vitals;
 mod world;
 

@@ -21,7 +21,7 @@ fn with_another_team() -> TestServer {
         let store = Store::open(&server.data_dir().join("cabana.db")).await.expect("open");
         let team = Team { id: "other".parse().expect("id"), name: "other".into(), created_at: Timestamp::now() };
         let key = ApiKey {
-            id: KeyId::from_random([3; 20]),
+            id: KeyId::from_random([3; 16]),
             team: team.id.clone(),
             hash: Sha256::digest(OTHER_KEY).into(),
             name: "other".into(),

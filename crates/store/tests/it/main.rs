@@ -8,7 +8,7 @@ mod writing;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use cabana_store::{ApiKey, Build, BuildStatus, Idempotency, Inserted, Sandbox, Store, Team};
+use cabana_store::{ApiKey, Build, BuildStatus, Idempotency, Inserted, Sandbox, Store, Team, Traffic};
 use cabana_types::sandbox::State;
 use cabana_types::{BuildId, KeyId, Resources, SandboxId, Secret, TeamId, TemplateId};
 use jiff::Timestamp;
@@ -50,7 +50,7 @@ fn team() -> Team {
 }
 
 fn key_id(n: u8) -> KeyId {
-    KeyId::from_random([n; 20])
+    KeyId::from_random([n; 16])
 }
 
 fn key(n: u8) -> ApiKey {
@@ -103,6 +103,11 @@ fn sandbox(n: u8) -> Sandbox {
         access_token: Some(Secret::new(format!("token {n}"))),
         secure: true,
         internet: true,
+        traffic: Traffic {
+            token: Some(Secret::new(format!("traffic {n}"))),
+            mask_host: Some("localhost:${PORT}".into()),
+            https_ports: vec![443, 8443],
+        },
         created_at: at(0),
         started_at: None,
         end_at: at(300),

@@ -2,7 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use cabana_store::Error;
+use cabana_store::{Error, Store};
+use sqlx::Connection;
 
 use crate::{Place, key, team};
 
@@ -68,4 +69,31 @@ async fn settings_and_closing() {
     assert!(matches!(store.set_setting("a", "3".into()).await, Err(Error::Closed)));
     let again = place.open().await;
     assert_eq!(again.setting("a").await.expect("read").as_deref(), Some("2"));
+}
+
+#[tokio::test]
+async fn a_database_of_the_first_version_is_taken_up() {
+    let dir = tempfile::tempdir().expect("directory");
+    let old = dir.path().join("migrations");
+    std::fs::create_dir(&old).expect("directory");
+    let first = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0001_first.sql");
+    std::fs::copy(first, old.join("0001_first.sql")).expect("copy");
+    let path = dir.path().join("db");
+    let url = format!("sqlite://{}?mode=rwc", path.display());
+    let mut connection = sqlx::SqliteConnection::connect(&url).await.expect("open");
+    sqlx::migrate::Migrator::new(old).await.expect("migrations").run(&mut connection).await.expect("first version");
+    for sql in [
+        "insert into teams values ('default', 'default', 0)",
+        "insert into api_keys values ('aaaaaaaaaaaaaaaaaaaa', 'default', zeroblob(32), 'first', 'e2b_aa', 'aaaa', 0, null)",
+        "insert into sandboxes values ('i1', 'default', 'tttttttttttttttttttt', '00000000-0000-4000-8000-000000000000', null,
+            'running', null, 1, 128, 64, 100, '{}', '{}', null, 0, 1, 0, 0, 9, null, null, null)",
+    ] {
+        sqlx::query(sql).execute(&mut connection).await.expect(sql);
+    }
+    connection.close().await.expect("close");
+    let store = Store::open(&path).await.expect("open");
+    let sandbox = store.sandbox(&"i1".parse().expect("id")).await.expect("read").expect("it is there");
+    assert_eq!(sandbox.traffic, cabana_store::Traffic::default());
+    assert_eq!(store.keys().await.expect("keys").len(), 1, "with an id of the new form");
+    store.close().await;
 }

@@ -48,6 +48,7 @@ async fn a_life_is_told_by_its_events() {
     let tombstone = store.swept(wish.id.clone(), at(502)).await.expect("swept");
     assert_eq!(tombstone.state, State::Ended { cause: EndCause::Expired });
     assert_eq!((&tombstone.access_token, tombstone.env_vars.len()), (&None, 0), "secrets are forgotten");
+    assert_eq!(tombstone.traffic.token, None);
     assert_eq!(store.sandbox(&wish.id).await.expect("read"), Some(tombstone));
 
     let told = store.events(&events_of(&wish)).await.expect("events");
