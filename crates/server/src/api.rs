@@ -11,6 +11,7 @@ mod query;
 mod sandbox_ref;
 mod sandboxes;
 mod server;
+mod teams;
 mod template_ref;
 mod templates;
 mod timeouts;
@@ -85,7 +86,9 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(templates::list_templates_v2))
         .routes(routes!(templates::get_template))
         .routes(routes!(templates::get_alias))
-        .routes(routes!(server::list_teams))
+        .routes(routes!(teams::list_teams))
+        .routes(routes!(teams::team_metrics))
+        .routes(routes!(teams::team_metrics_max))
         .routes(routes!(server::status))
         .routes(routes!(unsupported::pause))
         .routes(routes!(unsupported::resume))

@@ -34,6 +34,8 @@ pub struct Config {
     pub network: Network,
     /// Their disks.
     pub pool: Pool,
+    /// What is measured.
+    pub metrics: Metrics,
     /// How long things are remembered.
     pub retention: Retention,
 }
@@ -92,6 +94,14 @@ pub enum PoolKind {
     Btrfs,
     /// Plain directories, without disk limits.
     Directory,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Metrics {
+    /// Seconds between two samples of a sandbox.
+    pub interval_seconds: u32,
 }
 
 /// How long things are remembered.
@@ -172,6 +182,7 @@ impl Config {
             ("limits.max_timeout_hours", limits.max_timeout_hours, 1..=MAX_TIMEOUT_HOURS, false),
             ("limits.start_seconds", limits.start_seconds, 1..=3600, false),
             ("network.spare_slots", self.network.spare_slots, 0..=256, false),
+            ("metrics.interval_seconds", self.metrics.interval_seconds, 1..=3600, false),
             ("retention.tombstone_days", self.retention.tombstone_days, 0..=3650, false),
         ];
         for (name, value, range, zero_is_fine) in checks {

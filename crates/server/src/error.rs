@@ -106,6 +106,7 @@ impl Refusal {
 pub fn status(code: ErrorCode) -> StatusCode {
     match code {
         ErrorCode::Unauthorized => StatusCode::UNAUTHORIZED,
+        ErrorCode::Forbidden => StatusCode::FORBIDDEN,
         ErrorCode::InvalidRequest | ErrorCode::NotSupported => StatusCode::BAD_REQUEST,
         ErrorCode::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         ErrorCode::RouteNotFound | ErrorCode::SandboxNotFound | ErrorCode::TemplateNotFound => StatusCode::NOT_FOUND,

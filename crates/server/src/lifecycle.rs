@@ -8,13 +8,15 @@ mod backoff;
 mod create;
 mod end;
 mod expiry;
+mod history;
 mod housekeeping;
 mod recover;
 mod registry;
+mod sampling;
 mod usage;
 mod watch;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use cabana_runtime::{Backend, Live};
@@ -26,12 +28,15 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::Limits;
+use crate::config::Config;
 use crate::directory::{Directory, Route};
 use expiry::Expiry;
 use registry::{Entry, Registry};
+use sampling::Teams;
+use usage::Meter;
 
 pub use create::{CreateError, Wish};
+pub use history::Range;
 pub use usage::UsageError;
 
 /// How long a caller waits until what it ended is removed. The intent is durable by then; the rest may go on without it.
@@ -48,6 +53,9 @@ pub struct Lifecycle {
     directory: Arc<Directory>,
     registry: Registry,
     expiry: Expiry,
+    teams: Teams,
+    /// How often sandboxes are measured.
+    sample_every: Duration,
     max_sandboxes: u32,
     /// How long a sandbox may take to come up.
     launch_limit: Duration,
@@ -64,13 +72,16 @@ impl std::fmt::Debug for Lifecycle {
 
 impl Lifecycle {
     /// Nothing runs yet: call [`Lifecycle::recover`], then [`Lifecycle::start`].
-    pub fn new(store: Store, backend: Arc<dyn Backend>, directory: Arc<Directory>, limits: &Limits) -> Arc<Self> {
+    pub fn new(store: Store, backend: Arc<dyn Backend>, directory: Arc<Directory>, config: &Config) -> Arc<Self> {
+        let limits = &config.limits;
         Arc::new(Self {
             store,
             backend,
             directory,
             registry: Registry::default(),
             expiry: Expiry::default(),
+            teams: Teams::default(),
+            sample_every: Duration::from_secs(u64::from(config.metrics.interval_seconds)),
             max_sandboxes: limits.max_sandboxes,
             launch_limit: Duration::from_secs(u64::from(limits.start_seconds)),
             sweeps: Semaphore::new(SWEEPS),
@@ -79,9 +90,10 @@ impl Lifecycle {
         })
     }
 
-    /// Starts the timer and the housekeeping.
+    /// Starts the timer, the sampling and the housekeeping.
     pub fn start(self: &Arc<Self>, tombstones: Duration) {
         self.tasks.spawn(Arc::clone(self).run_timer());
+        self.tasks.spawn(Arc::clone(self).sample());
         self.tasks.spawn(Arc::clone(self).keep_house(tombstones));
     }
 
@@ -154,6 +166,8 @@ impl Lifecycle {
             gone: gone.clone(),
         });
         self.expiry.set(&live.id, sandbox.end_at, Timestamp::now());
+        let entry = self.registry.entry(&live.id);
+        *entry.meter.lock().unwrap_or_else(PoisonError::into_inner) = Some(Meter::new(sandbox));
         self.tasks.spawn(Arc::clone(self).watch(live.id, live.vitals, gone, oom_kills_told));
     }
 

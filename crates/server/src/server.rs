@@ -48,7 +48,7 @@ impl Server {
         let (keys, fresh_key) = Keys::open(&store, &config.key_file()).await?;
         let bounds = Bounds::new(&config.limits);
         let directory = Arc::new(Directory::default());
-        let lifecycle = Lifecycle::new(store.clone(), backend, Arc::clone(&directory), &config.limits);
+        let lifecycle = Lifecycle::new(store.clone(), backend, Arc::clone(&directory), config);
         lifecycle.recover().await?;
         let days = u64::from(config.retention.tombstone_days);
         lifecycle.start(Duration::from_secs(days * 24 * 3600));

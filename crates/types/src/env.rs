@@ -38,6 +38,8 @@ pub const RESOLVERS: &str = "CABANA_RESOLVERS";
 pub const POOL_KIND: &str = "CABANA_POOL_KIND";
 /// Size of the storage pool's image, GiB.
 pub const POOL_IMAGE_GB: &str = "CABANA_POOL_IMAGE_GB";
+/// Seconds between two samples of what a sandbox uses.
+pub const METRICS_SECONDS: &str = "CABANA_METRICS_SECONDS";
 /// Days for which an ended sandbox is remembered.
 pub const TOMBSTONE_DAYS: &str = "CABANA_TOMBSTONE_DAYS";
 /// Configuration file of the server.

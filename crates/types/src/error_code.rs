@@ -33,6 +33,8 @@ macro_rules! codes {
 codes! {
     /// No API key was sent, or it is not (any more) a valid one.
     Unauthorized => "unauthorized",
+    /// The key is valid, but not for this.
+    Forbidden => "forbidden",
     /// The request is not well formed, or a value is out of its range.
     InvalidRequest => "invalid_request",
     /// The body is larger than the API takes.

@@ -402,6 +402,36 @@ pub struct SandboxesMetrics {
     pub sandboxes: BTreeMap<String, SandboxMetric>,
 }
 
+/// What a team ran at one moment.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TeamMetric {
+    /// When.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub timestamp: Timestamp,
+    /// The same, in seconds since 1970.
+    pub timestamp_unix: i64,
+    /// Sandboxes that were up.
+    pub concurrent_sandboxes: u32,
+    /// Sandboxes started per second.
+    pub sandbox_start_rate: f64,
+}
+
+/// The largest value of a team's metric.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct MaxTeamMetric {
+    /// When it was reached.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub timestamp: Timestamp,
+    /// The same, in seconds since 1970.
+    pub timestamp_unix: i64,
+    /// The value.
+    pub value: f64,
+}
+
 /// Answer of `GET /v2/sandboxes/{id}/logs`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -1,4 +1,4 @@
-//! What sandboxes use: one live sample each.
+//! What sandboxes use and used.
 
 use std::sync::Arc;
 
@@ -19,45 +19,36 @@ use crate::lifecycle::UsageError;
 
 /// Sandboxes that the backend is asked about at the same time for one request.
 const AT_ONCE: usize = 8;
-/// Largest time in seconds that is taken (the year 9999).
-const MAX_SECONDS: i64 = 253_402_300_799;
 
-/// What a sandbox uses now, if now is in the range.
+/// What a sandbox used: the last hour as it was measured, before that the peaks of minutes and of hours, as far back as this server
+/// has seen it.
 #[utoipa::path(get, path = "/sandboxes/{sandboxID}/metrics", tag = "sandboxes",
     params(
         ("sandboxID" = String, Path, description = "Its id"),
         ("start" = Option<i64>, Query, description = "Not before this time, seconds since 1970"),
         ("end" = Option<i64>, Query, description = "Not after this time, seconds since 1970"),
     ),
-    responses((status = 200, description = "Samples", body = Vec<SandboxMetric>)))]
+    responses((status = 200, description = "Samples, oldest first", body = Vec<SandboxMetric>)))]
 pub(super) async fn sandbox_metrics(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
     query: Query,
 ) -> Result<Json<Vec<SandboxMetric>>, Refusal> {
-    let start = query.number("start", 0..=MAX_SECONDS)?;
-    let end = query.number("end", 0..=MAX_SECONDS)?;
-    if let (Some(start), Some(end)) = (start, end)
-        && start > end
-    {
-        return Err(Refusal::invalid("start must not be after end"));
-    }
-    let sandbox = app.running(&caller.team, &id).await?;
-    let metric = match app.lifecycle.usage(&sandbox).await {
-        Ok(metric) => metric,
+    let range = query.range()?;
+    app.running(&caller.team, &id).await?;
+    match app.lifecycle.usage(&id, range).await {
+        Ok(metrics) => Ok(Json(metrics)),
         Err(UsageError::NotUp(_)) => {
             app.running(&caller.team, &id).await?;
-            return Ok(Json(vec![]));
+            Ok(Json(vec![]))
         }
         Err(UsageError::NoAnswer(_)) => {
             let text = format!("Sandbox {id} could not be asked in time; try again");
-            return Err(Refusal::new(ErrorCode::SandboxUnresponsive, text));
+            Err(Refusal::new(ErrorCode::SandboxUnresponsive, text))
         }
-        Err(error) => return Err(Refusal::internal(&error)),
-    };
-    let within = start.is_none_or(|s| s <= metric.timestamp_unix) && end.is_none_or(|e| metric.timestamp_unix <= e);
-    Ok(Json(if within { vec![metric] } else { vec![] }))
+        Err(error) => Err(Refusal::internal(&error)),
+    }
 }
 
 /// What several sandboxes use now.
@@ -78,8 +69,8 @@ pub(super) async fn sandboxes_metrics(
         .map(|id| {
             let (app, team) = (Arc::clone(&app), caller.team.clone());
             async move {
-                let sandbox = app.running(&team, &id).await.ok()?;
-                let metric = app.lifecycle.usage(&sandbox).await.ok()?;
+                app.running(&team, &id).await.ok()?;
+                let metric = app.lifecycle.last_usage(&id).await?;
                 Some((id.to_string(), metric))
             }
         })

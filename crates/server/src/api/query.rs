@@ -7,9 +7,12 @@ use std::ops::RangeInclusive;
 use url::form_urlencoded;
 
 use crate::error::{Refusal, short};
+use crate::lifecycle::Range;
 
 /// Parameters of one request.
 const MAX_PARAMETERS: usize = 256;
+/// Largest time in seconds that is taken (the year 9999).
+const MAX_SECONDS: i64 = 253_402_300_799;
 
 /// The decoded parameters.
 #[derive(Debug)]
@@ -69,6 +72,17 @@ impl Query {
         text.parse().map(Some).map_err(|_| {
             Refusal::invalid(format!("{name} must be a time like 2026-01-31T12:00:00Z, not {:?}", short(text)))
         })
+    }
+
+    /// From `start` to `end` in seconds since 1970.
+    pub(super) fn range(&self) -> Result<Range, Refusal> {
+        let range = Range { start: self.number("start", 0..=MAX_SECONDS)?, end: self.number("end", 0..=MAX_SECONDS)? };
+        match range {
+            Range { start: Some(start), end: Some(end) } if start > end => {
+                Err(Refusal::invalid("start must not be after end"))
+            }
+            range => Ok(range),
+        }
     }
 
     /// A moment in milliseconds since 1970.

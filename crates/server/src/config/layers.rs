@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::{Config, ConfigError, DEFAULT_FILE, DEFAULTS};
 
 /// Settings that an environment variable can set.
-const VARIABLES: [(&str, &str); 19] = [
+const VARIABLES: [(&str, &str); 20] = [
     (env::LISTEN, "listen"),
     (env::ALLOW_INSECURE_LISTEN, "allow_insecure_listen"),
     (env::DATA_DIR, "data_dir"),
@@ -28,6 +28,7 @@ const VARIABLES: [(&str, &str); 19] = [
     (env::RESOLVERS, "network.resolvers"),
     (env::POOL_KIND, "pool.kind"),
     (env::POOL_IMAGE_GB, "pool.image_gb"),
+    (env::METRICS_SECONDS, "metrics.interval_seconds"),
     (env::TOMBSTONE_DAYS, "retention.tombstone_days"),
     (env::CONFIG, ""),
 ];

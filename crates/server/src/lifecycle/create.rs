@@ -189,6 +189,7 @@ impl Lifecycle {
         match self.store.up(id.clone(), now, later(now, timeout)).await {
             Ok(sandbox) => {
                 self.publish(&sandbox, live, 0);
+                self.teams.started(&sandbox.team);
                 Ok(sandbox)
             }
             Err(cabana_store::Error::Refused(refused)) => match self.store.sandbox(id).await? {

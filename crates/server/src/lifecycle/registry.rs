@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cabana_types::SandboxId;
 use tokio_util::sync::CancellationToken;
 
-use super::usage::CpuReading;
+use super::usage::Meter;
 
 /// One such sandbox.
 #[derive(Debug, Default)]
@@ -17,8 +17,8 @@ pub(super) struct Entry {
     pub(super) settled: CancellationToken,
     /// Cancelled when its removal was tried once, or nothing of it is left.
     pub(super) attempted: CancellationToken,
-    /// The last reading of its CPU time.
-    pub(super) cpu: Mutex<Option<CpuReading>>,
+    /// What it used since it came up, or since this server took it over.
+    pub(super) meter: Mutex<Option<Meter>>,
 }
 
 /// All of them.
@@ -45,6 +45,11 @@ impl Registry {
     /// The entry, if there is one.
     pub(super) fn get(&self, id: &SandboxId) -> Option<Arc<Entry>> {
         self.entries().get(id).cloned()
+    }
+
+    /// Every entry.
+    pub(super) fn all(&self) -> Vec<(SandboxId, Arc<Entry>)> {
+        self.entries().iter().map(|(id, entry)| (id.clone(), Arc::clone(entry))).collect()
     }
 
     /// Nothing of it is left.

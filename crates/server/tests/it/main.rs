@@ -8,6 +8,7 @@ mod http;
 mod idempotency;
 mod kill;
 mod listing;
+mod metrics;
 mod openapi;
 mod reading;
 mod restart;

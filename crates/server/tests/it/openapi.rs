@@ -48,7 +48,11 @@ fn every_route_wants_a_key() {
     let before = server.world.ids();
     let mut public = vec![];
     for (method, path, private) in routes() {
-        let path = path.replace("{sandboxID}", &id).replace("{templateID}", "base").replace("{alias}", "base");
+        let path = path
+            .replace("{sandboxID}", &id)
+            .replace("{templateID}", "base")
+            .replace("{alias}", "base")
+            .replace("{teamID}", "default");
         assert!(!path.contains('{'), "{path}");
         for headers in [&[][..], &[("x-api-key", "e2b_ffffffffffffffffffffffffffffffffffffffff")]] {
             let answer = send(server.address, &method, &path, headers, Some(b"{}")).expect("answer");

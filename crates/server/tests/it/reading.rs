@@ -1,6 +1,5 @@
-//! Events, logs, metrics, status.
+//! Events, logs, status.
 
-use cabana_runtime::Stats;
 use serde_json::{Value, json};
 
 use crate::http::send;
@@ -66,39 +65,6 @@ fn logs_tell_the_life_in_e2bs_forms() {
         server.get(&format!("/v2/sandboxes/{id}/logs?{query}")).error(400, "invalid_request");
     }
     server.get("/sandboxes/inothing/logs").error(404, "sandbox_not_found");
-}
-
-#[test]
-fn metrics_are_a_live_sample() {
-    let server = TestServer::start();
-    let id = server.create();
-    server.world.set_stats(Stats { cpu_usec: 0, memory_used: 7 << 20, memory_cache: 1 << 20, disk_used: 3 << 20 });
-    let metrics = server.get(&format!("/sandboxes/{id}/metrics")).is(200).json();
-    let metric = &metrics[0];
-    assert_eq!((&metric["cpuCount"], &metric["cpuUsedPct"]), (&json!(2), &json!(0.0)));
-    assert_eq!((&metric["memUsed"], &metric["memTotal"]), (&json!(7 << 20), &json!(512 << 20)));
-    assert_eq!((&metric["memCache"], &metric["diskUsed"]), (&json!(1 << 20), &json!(3 << 20)));
-    assert_eq!(metric["diskTotal"], json!(1024 << 20));
-    std::thread::sleep(std::time::Duration::from_millis(600));
-    server.world.set_stats(Stats { cpu_usec: 600_000, ..Stats::default() });
-    let percent = server.get(&format!("/sandboxes/{id}/metrics")).is(200).json()[0]["cpuUsedPct"].as_f64();
-    assert!(percent.is_some_and(|p| p > 10.0 && p <= 50.0), "half a machine at most: {percent:?}");
-
-    let now = metric["timestampUnix"].as_i64().expect("time");
-    let range = |query: String| server.get(&format!("/sandboxes/{id}/metrics?{query}")).is(200).json();
-    assert_eq!(range(format!("start={}&end={}", now - 10, now + 60)).as_array().map(Vec::len), Some(1));
-    assert_eq!(range(format!("end={}", now - 10)), json!([]));
-    assert_eq!(range(format!("start={}", now + 60)), json!([]));
-    server.get(&format!("/sandboxes/{id}/metrics?start=5&end=4")).error(400, "invalid_request");
-    server.get(&format!("/sandboxes/{id}/metrics?start=x")).error(400, "invalid_request");
-
-    let other = server.create();
-    let many = server.get(&format!("/sandboxes/metrics?sandbox_ids={id},{other},inothing")).is(200).json();
-    let known: Vec<&String> = many["sandboxes"].as_object().expect("map").keys().collect();
-    assert_eq!(known.len(), 2);
-    server.get("/sandboxes/metrics").error(400, "invalid_request");
-    let ids = vec!["i0"; 101].join(",");
-    server.get(&format!("/sandboxes/metrics?sandbox_ids={ids}")).error(400, "invalid_request");
 }
 
 #[test]

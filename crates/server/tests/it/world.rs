@@ -47,6 +47,7 @@ struct Inner {
     destroyed: Vec<SandboxId>,
     collisions: Vec<SandboxId>,
     stats: Stats,
+    on_stats: HashMap<SandboxId, Fault>,
 }
 
 /// Everything there is.
@@ -80,12 +81,22 @@ impl World {
         self.inner().stats = stats;
     }
 
+    /// From now on asking what a sandbox uses does this.
+    pub(crate) fn on_stats(&self, id: &str, fault: Option<Fault>) {
+        let id: SandboxId = id.parse().expect("id");
+        match fault {
+            Some(fault) => self.inner().on_stats.insert(id, fault),
+            None => self.inner().on_stats.remove(&id),
+        };
+    }
+
     /// Faults are over, and calls of a server that is gone are too.
     pub(crate) fn heal(&self) {
         let mut inner = self.inner();
         inner.launch = None;
         inner.adopt.clear();
         inner.destroy.clear();
+        inner.on_stats.clear();
         inner.busy.clear();
     }
 
@@ -239,6 +250,8 @@ impl Backend for Fake {
 
     async fn stats(&self, id: &SandboxId) -> Result<Stats, Error> {
         let _alone = Alone::with(&self.0, id);
+        let fault = self.0.inner().on_stats.get(id).cloned();
+        Self::before(fault.as_ref(), id).await?;
         Ok(self.0.inner().stats)
     }
 

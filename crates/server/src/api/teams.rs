@@ -1,0 +1,99 @@
+//! The caller's team, and what it ran.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::{Extension, Json};
+use cabana_types::ErrorCode;
+use cabana_types::wire::{MaxTeamMetric, Team, TeamMetric};
+use jiff::Timestamp;
+
+use super::App;
+use super::query::Query;
+use crate::auth::Caller;
+use crate::error::{Refusal, short};
+
+/// The team that the key belongs to.
+#[utoipa::path(get, path = "/teams", tag = "teams",
+    responses((status = 200, description = "One team", body = Vec<Team>)))]
+pub(super) async fn list_teams(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<Vec<Team>>, Refusal> {
+    let teams = app.store.teams().await?.into_iter().filter(|team| team.id == caller.team).map(|team| Team {
+        team_id: team.id.to_string(),
+        name: team.name,
+        api_key: caller.secret.clone(),
+        is_default: true,
+    });
+    Ok(Json(teams.collect()))
+}
+
+/// How many sandboxes the team ran and started, since this server started.
+#[utoipa::path(get, path = "/teams/{teamID}/metrics", tag = "teams",
+    params(
+        ("teamID" = String, Path, description = "The team of the key"),
+        ("start" = Option<i64>, Query, description = "Not before this time, seconds since 1970"),
+        ("end" = Option<i64>, Query, description = "Not after this time, seconds since 1970"),
+    ),
+    responses((status = 200, description = "Samples, oldest first", body = Vec<TeamMetric>)))]
+pub(super) async fn team_metrics(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    team: Result<Path<String>, axum::extract::rejection::PathRejection>,
+    query: Query,
+) -> Result<Json<Vec<TeamMetric>>, Refusal> {
+    own(&caller, team)?;
+    Ok(Json(app.lifecycle.team_usage(&caller.team, query.range()?)))
+}
+
+/// The largest number of sandboxes that the team ran at once, or started per second.
+#[utoipa::path(get, path = "/teams/{teamID}/metrics/max", tag = "teams",
+    params(
+        ("teamID" = String, Path, description = "The team of the key"),
+        ("metric" = String, Query, description = "`concurrent_sandboxes` or `sandbox_start_rate`"),
+        ("start" = Option<i64>, Query, description = "Not before this time, seconds since 1970"),
+        ("end" = Option<i64>, Query, description = "Not after this time, seconds since 1970"),
+    ),
+    responses((status = 200, description = "The first time that it was reached; 0 now if there are no samples", body = MaxTeamMetric)))]
+pub(super) async fn team_metrics_max(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    team: Result<Path<String>, axum::extract::rejection::PathRejection>,
+    query: Query,
+) -> Result<Json<MaxTeamMetric>, Refusal> {
+    own(&caller, team)?;
+    let value: fn(&TeamMetric) -> f64 = match query.text("metric") {
+        Some("concurrent_sandboxes") => |metric| f64::from(metric.concurrent_sandboxes),
+        Some("sandbox_start_rate") => |metric| metric.sandbox_start_rate,
+        other => {
+            let text = format!(
+                "metric must be concurrent_sandboxes or sandbox_start_rate, not {:?}",
+                short(other.unwrap_or_default())
+            );
+            return Err(Refusal::invalid(text));
+        }
+    };
+    let now = Timestamp::now();
+    let nothing = MaxTeamMetric { timestamp: now, timestamp_unix: now.as_second(), value: 0.0 };
+    let samples = app.lifecycle.team_usage(&caller.team, query.range()?);
+    let max = samples.iter().fold(None, |max: Option<&TeamMetric>, sample| match max {
+        Some(max) if value(max) >= value(sample) => Some(max),
+        _ => Some(sample),
+    });
+    Ok(Json(max.map_or(nothing, |sample| MaxTeamMetric {
+        timestamp: sample.timestamp,
+        timestamp_unix: sample.timestamp_unix,
+        value: value(sample),
+    })))
+}
+
+/// A key speaks for its own team alone.
+fn own(caller: &Caller, team: Result<Path<String>, axum::extract::rejection::PathRejection>) -> Result<(), Refusal> {
+    let Path(team) = team.map_err(|_| Refusal::invalid("The path is not well formed"))?;
+    if team == caller.team.as_str() {
+        return Ok(());
+    }
+    let text = format!("This key is not one of the team {:?}; its own team is {}", short(&team), caller.team);
+    Err(Refusal::new(ErrorCode::Forbidden, text))
+}
