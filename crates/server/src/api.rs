@@ -2,6 +2,7 @@
 
 mod body;
 mod events;
+mod keys;
 mod layers;
 mod listing;
 mod logs;
@@ -89,6 +90,8 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(teams::list_teams))
         .routes(routes!(teams::team_metrics))
         .routes(routes!(teams::team_metrics_max))
+        .routes(routes!(keys::list_keys, keys::create_key))
+        .routes(routes!(keys::rename_key, keys::delete_key))
         .routes(routes!(server::status))
         .routes(routes!(unsupported::pause))
         .routes(routes!(unsupported::resume))

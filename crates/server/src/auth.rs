@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use cabana_store::{ApiKey, Store, Team};
+use cabana_store::{ApiKey, KeyRemoval, Store, Team};
 use cabana_types::routing::API_KEY_HEADER;
 use cabana_types::{ErrorCode, KeyId, Secret, TeamId};
 use http::HeaderMap;
@@ -24,6 +24,12 @@ use crate::error::{Error, Refusal};
 pub const FIRST_TEAM: &str = "default";
 /// A key longer than this is not looked at.
 const MAX_KEY_BYTES: usize = 512;
+/// Keys of one team.
+pub const MAX_KEYS: u32 = 1000;
+/// What every key begins with.
+pub const KEY_PREFIX: &str = "e2b_";
+/// Characters that follow.
+pub const KEY_LENGTH: u32 = 40;
 
 /// Who asks.
 #[derive(Debug, Clone)]
@@ -78,6 +84,39 @@ impl Keys {
             keys.insert(key);
         }
         Ok((keys, fresh))
+    }
+
+    /// Makes a key for a team, unless the team has too many.
+    pub async fn create(
+        &self,
+        store: &Store,
+        team: &TeamId,
+        name: &str,
+    ) -> Result<Option<(ApiKey, Secret)>, cabana_store::Error> {
+        let (key, secret) = make(team, name);
+        if !store.add_key_within(key.clone(), MAX_KEYS).await? {
+            return Ok(None);
+        }
+        self.insert(key.clone());
+        Ok(Some((key, secret)))
+    }
+
+    /// Forgets a key of a team; from here on it is refused.
+    pub async fn remove(&self, store: &Store, team: TeamId, id: KeyId) -> Result<KeyRemoval, cabana_store::Error> {
+        let removal = store.remove_key(team, id.clone()).await?;
+        if removal == KeyRemoval::Removed {
+            self.known.write().unwrap_or_else(PoisonError::into_inner).retain(|_, known| known.id != id);
+        }
+        Ok(removal)
+    }
+
+    /// The last use of a key that is not in the store yet.
+    pub fn used(&self, hash: &[u8; 32]) -> Option<Timestamp> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner).get(hash).cloned()?;
+        match known.used.load(Ordering::Relaxed) {
+            0 => None,
+            us => Timestamp::from_microsecond(us).ok(),
+        }
     }
 
     fn insert(&self, key: ApiKey) {
@@ -149,7 +188,7 @@ fn hash(key: &str) -> [u8; 32] {
 fn make(team: &TeamId, name: &str) -> (ApiKey, Secret) {
     let random: [u8; 20] = rand::random();
     let hex: String = random.iter().map(|b| format!("{b:02x}")).collect();
-    let text = format!("e2b_{hex}");
+    let text = format!("{KEY_PREFIX}{hex}");
     let key = ApiKey {
         id: KeyId::from_random(rand::random()),
         team: team.clone(),

@@ -109,11 +109,15 @@ pub fn status(code: ErrorCode) -> StatusCode {
         ErrorCode::Forbidden => StatusCode::FORBIDDEN,
         ErrorCode::InvalidRequest | ErrorCode::NotSupported => StatusCode::BAD_REQUEST,
         ErrorCode::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        ErrorCode::RouteNotFound | ErrorCode::SandboxNotFound | ErrorCode::TemplateNotFound => StatusCode::NOT_FOUND,
+        ErrorCode::RouteNotFound
+        | ErrorCode::SandboxNotFound
+        | ErrorCode::TemplateNotFound
+        | ErrorCode::KeyNotFound => StatusCode::NOT_FOUND,
         ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-        ErrorCode::TemplateNotReady | ErrorCode::SandboxStateConflict | ErrorCode::IdempotencyConflict => {
-            StatusCode::CONFLICT
-        }
+        ErrorCode::TemplateNotReady
+        | ErrorCode::SandboxStateConflict
+        | ErrorCode::IdempotencyConflict
+        | ErrorCode::LastKey => StatusCode::CONFLICT,
         ErrorCode::SandboxCapacityUnavailable => StatusCode::TOO_MANY_REQUESTS,
         ErrorCode::SandboxUnresponsive => StatusCode::BAD_GATEWAY,
         ErrorCode::StorageFull => StatusCode::INSUFFICIENT_STORAGE,

@@ -40,6 +40,17 @@ pub struct ApiKey {
     pub last_used_at: Option<Timestamp>,
 }
 
+/// What became of the wish to forget a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyRemoval {
+    /// It is forgotten.
+    Removed,
+    /// The team has no such key.
+    Unknown,
+    /// It is the team's last one, and stays.
+    Last,
+}
+
 impl Store {
     /// Every team, oldest first.
     pub async fn teams(&self) -> Result<Vec<Team>, Error> {
@@ -88,17 +99,69 @@ impl Store {
         self.write(move |connection| Box::pin(async move { insert_key(connection, &key).await })).await
     }
 
-    /// Forgets a key of a team. Answers whether there was one.
-    pub async fn remove_key(&self, team: TeamId, id: KeyId) -> Result<bool, Error> {
+    /// The keys of a team, oldest first.
+    pub async fn team_keys(&self, team: &TeamId) -> Result<Vec<ApiKey>, Error> {
+        let rows = sqlx::query("select * from api_keys where team = $1 order by created_at, id")
+            .bind(team.as_str())
+            .fetch_all(self.reader())
+            .await
+            .map_err(|e| Error::query("list API keys", e))?;
+        rows.iter().map(key).collect()
+    }
+
+    /// Writes a key, unless its team has `most` already. Answers whether it did.
+    pub async fn add_key_within(&self, key: ApiKey, most: u32) -> Result<bool, Error> {
         self.write(move |connection| {
             Box::pin(async move {
-                let done = sqlx::query("delete from api_keys where id = $1 and team = $2")
+                if count_keys(connection, &key.team).await? >= i64::from(most) {
+                    return Ok(false);
+                }
+                insert_key(connection, &key).await?;
+                Ok(true)
+            })
+        })
+        .await
+    }
+
+    /// Gives a key of a team another name. Answers whether there is one.
+    pub async fn rename_key(&self, team: TeamId, id: KeyId, name: String) -> Result<bool, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let done = sqlx::query("update api_keys set name = $3 where id = $1 and team = $2")
                     .bind(id.as_str())
                     .bind(team.as_str())
+                    .bind(name)
+                    .execute(connection)
+                    .await
+                    .map_err(|e| Error::query("rename an API key", e))?;
+                Ok(done.rows_affected() > 0)
+            })
+        })
+        .await
+    }
+
+    /// Forgets a key of a team, unless it is the last: nobody could get in any more.
+    pub async fn remove_key(&self, team: TeamId, id: KeyId) -> Result<KeyRemoval, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let there: i64 = sqlx::query_scalar("select count(*) from api_keys where id = $1 and team = $2")
+                    .bind(id.as_str())
+                    .bind(team.as_str())
+                    .fetch_one(&mut *connection)
+                    .await
+                    .map_err(|e| Error::query("look for an API key", e))?;
+                if there == 0 {
+                    return Ok(KeyRemoval::Unknown);
+                }
+                if count_keys(connection, &team).await? <= 1 {
+                    return Ok(KeyRemoval::Last);
+                }
+                sqlx::query("delete from api_keys where id = $1")
+                    .bind(id.as_str())
                     .execute(connection)
                     .await
                     .map_err(|e| Error::query("delete an API key", e))?;
-                Ok(done.rows_affected() > 0)
+                Ok(KeyRemoval::Removed)
             })
         })
         .await
@@ -121,6 +184,14 @@ impl Store {
         })
         .await
     }
+}
+
+async fn count_keys(connection: &mut SqliteConnection, team: &TeamId) -> Result<i64, Error> {
+    sqlx::query_scalar("select count(*) from api_keys where team = $1")
+        .bind(team.as_str())
+        .fetch_one(connection)
+        .await
+        .map_err(|e| Error::query("count API keys", e))
 }
 
 async fn insert_team(connection: &mut SqliteConnection, team: &Team) -> Result<(), Error> {

@@ -18,7 +18,7 @@ mod writer;
 
 pub use error::Error;
 pub use event::{Event, EventQuery};
-pub use key::{ApiKey, Team};
+pub use key::{ApiKey, KeyRemoval, Team};
 pub use listing::{Order, Position, SandboxQuery};
 pub use sandbox::{Idempotency, Inserted, Sandbox, Traffic};
 pub use store::Store;

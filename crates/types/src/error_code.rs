@@ -51,6 +51,10 @@ codes! {
     TemplateNotFound => "template_not_found",
     /// The template exists, but has no finished build yet.
     TemplateNotReady => "template_not_ready",
+    /// There is no such API key, or it is not your team's.
+    KeyNotFound => "key_not_found",
+    /// It is the team's last API key, which cannot be deleted.
+    LastKey => "last_key",
     /// The sandbox is in a state, or on its way to one, in which this cannot be done.
     SandboxStateConflict => "sandbox_state_conflict",
     /// An idempotency key was used again with another request.

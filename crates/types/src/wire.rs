@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{BuildId, ErrorCode, SandboxId, Secret, TemplateId};
+use crate::{BuildId, ErrorCode, KeyId, SandboxId, Secret, TemplateId};
 
 /// Body of every error answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -454,6 +454,64 @@ pub struct Team {
     pub api_key: Secret,
     /// Always true: a key belongs to one team.
     pub is_default: bool,
+}
+
+/// Body of `POST /api-keys` and `PATCH /api-keys/{id}`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct KeyName {
+    /// What to call the key.
+    pub name: String,
+}
+
+/// How a key is shown to those who know it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct KeyMask {
+    /// What every key begins with.
+    pub prefix: String,
+    /// Characters after the prefix.
+    pub value_length: u32,
+    /// The first of them.
+    pub masked_value_prefix: String,
+    /// The last of them.
+    pub masked_value_suffix: String,
+}
+
+/// An API key, without the key itself.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ApiKey {
+    /// Its id.
+    pub id: KeyId,
+    /// What its owner calls it.
+    pub name: String,
+    /// How to recognise it.
+    pub mask: KeyMask,
+    /// When it was made.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+    /// Always null: keys belong to teams.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub created_by: Option<serde_json::Value>,
+    /// When it was last used.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub last_used: Option<Timestamp>,
+}
+
+/// A new API key: the one time that the key itself is shown.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewApiKey {
+    /// What listings show.
+    #[serde(flatten)]
+    pub shown: ApiKey,
+    /// The key.
+    pub key: Secret,
 }
 
 /// Answer of `GET /templates/aliases/{alias}`.

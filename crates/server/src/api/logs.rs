@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::{Extension, Json};
@@ -19,7 +20,8 @@ use crate::auth::Caller;
 use crate::error::{Refusal, short};
 
 const MAX_LINES: u32 = 1000;
-const MAX_SEARCH_BYTES: usize = 256;
+const MAX_SEARCH: usize = 256;
+const MILLISECOND: Duration = Duration::from_micros(999);
 const LEVELS: [&str; 4] = ["debug", "info", "warn", "error"];
 
 /// Log of a sandbox, oldest line first.
@@ -63,7 +65,8 @@ pub(super) async fn sandbox_log_page(
     let limit = query.limit(MAX_LINES, MAX_LINES)?;
     let (order, from, until) = match query.text("direction") {
         None | Some("forward") => (Order::Ascending, cursor, None),
-        Some("backward") => (Order::Descending, None, cursor),
+        // The whole millisecond counts, or a line within it would be on no page.
+        Some("backward") => (Order::Descending, None, cursor.map(|at| at + MILLISECOND)),
         Some(other) => {
             return Err(Refusal::invalid(format!("direction must be forward or backward, not {:?}", short(other))));
         }
@@ -75,8 +78,8 @@ pub(super) async fn sandbox_log_page(
         })?,
     };
     let search = query.text("search").unwrap_or_default();
-    if search.len() > MAX_SEARCH_BYTES {
-        return Err(Refusal::invalid(format!("search has at most {MAX_SEARCH_BYTES} bytes")));
+    if search.chars().count() > MAX_SEARCH {
+        return Err(Refusal::invalid(format!("search has at most {MAX_SEARCH} characters")));
     }
     let mut logs = read(&app, &caller, &id, from, until, order, MAX_LINES).await?;
     logs.retain(|l| LEVELS.iter().position(|known| *known == l.level) >= Some(level) && l.message.contains(search));

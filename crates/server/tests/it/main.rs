@@ -6,6 +6,7 @@ mod create;
 mod expiry;
 mod http;
 mod idempotency;
+mod keys;
 mod kill;
 mod listing;
 mod metrics;

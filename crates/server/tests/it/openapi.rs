@@ -52,7 +52,8 @@ fn every_route_wants_a_key() {
             .replace("{sandboxID}", &id)
             .replace("{templateID}", "base")
             .replace("{alias}", "base")
-            .replace("{teamID}", "default");
+            .replace("{teamID}", "default")
+            .replace("{apiKeyID}", "00000000-0000-4000-8000-000000000000");
         assert!(!path.contains('{'), "{path}");
         for headers in [&[][..], &[("x-api-key", "e2b_ffffffffffffffffffffffffffffffffffffffff")]] {
             let answer = send(server.address, &method, &path, headers, Some(b"{}")).expect("answer");

@@ -64,6 +64,19 @@ fn logs_tell_the_life_in_e2bs_forms() {
     for query in ["direction=up", "level=loud", "cursor=-1", "limit=1001"] {
         server.get(&format!("/v2/sandboxes/{id}/logs?{query}")).error(400, "invalid_request");
     }
+    let time = |line: usize| -> i64 {
+        let text = logs["logEntries"][line]["timestamp"].as_str().expect("time");
+        text.parse::<jiff::Timestamp>().expect("time").as_millisecond()
+    };
+    let (first, last) = (time(0), time(3));
+    assert_eq!(page(&format!("cursor={first}")).as_array().map(Vec::len), Some(4));
+    assert_eq!(page(&format!("cursor={}", last + 1)), json!([]));
+    assert_eq!(page(&format!("cursor={last}&direction=backward")).as_array().map(Vec::len), Some(4));
+    assert_eq!(page(&format!("cursor={}&direction=backward", first - 1)), json!([]));
+    assert_eq!(page("level=info&limit=1")[0]["message"], "Sandbox started", "the limit counts what is left");
+    let umlauts = "%C3%BC".repeat(256);
+    assert_eq!(page(&format!("search={umlauts}")), json!([]));
+    server.get(&format!("/v2/sandboxes/{id}/logs?search={umlauts}x")).error(400, "invalid_request");
     server.get("/sandboxes/inothing/logs").error(404, "sandbox_not_found");
 }
 

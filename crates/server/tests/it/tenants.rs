@@ -86,3 +86,14 @@ fn a_public_template_is_for_every_team() {
     assert_eq!((&teams[0]["teamID"], teams.as_array().map(Vec::len)), (&json!("other"), Some(1)));
     server.kill(&made.member("sandboxID")).error(404, "sandbox_not_found");
 }
+
+#[test]
+fn the_keys_of_another_team_are_not_there() {
+    let server = with_another_team();
+    let rows = as_other(&server, "GET", "/api-keys", None).is(200).json();
+    assert_eq!((&rows[0]["name"], rows.as_array().map(Vec::len)), (&json!("other"), Some(1)));
+    let id = server.get("/api-keys").is(200).json()[0]["id"].as_str().expect("id").to_owned();
+    as_other(&server, "DELETE", &format!("/api-keys/{id}"), None).error(404, "key_not_found");
+    as_other(&server, "PATCH", &format!("/api-keys/{id}"), Some(r#"{"name":"mine"}"#)).error(404, "key_not_found");
+    assert_eq!(server.get("/api-keys").is(200).json()[0]["name"], "first");
+}
