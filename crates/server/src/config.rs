@@ -28,6 +28,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Domain under which sandboxes have host names; empty for none.
     pub domain: String,
+    /// Encryption of the listener.
+    pub tls: Tls,
     /// What sandboxes may use.
     pub limits: Limits,
     /// Their network.
@@ -38,6 +40,30 @@ pub struct Config {
     pub metrics: Metrics,
     /// How long things are remembered.
     pub retention: Retention,
+}
+
+/// Encryption of the listener.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// Whether there is any, and where its certificate comes from.
+    pub mode: TlsMode,
+    /// File with the certificate and its chain.
+    pub certificate: PathBuf,
+    /// File with its key.
+    pub key: PathBuf,
+}
+
+/// Where the listener's certificate comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TlsMode {
+    /// There is none: plain HTTP.
+    Off,
+    /// An authority of the server's own.
+    Internal,
+    /// Files of the operator.
+    Files,
 }
 
 /// What sandboxes may use.
@@ -135,9 +161,37 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// The domain, if one is set.
+    /// The domain as it was set, if it was.
     pub fn domain(&self) -> Option<String> {
         (!self.domain.is_empty()).then(|| self.domain.clone())
+    }
+
+    /// The domain without a port.
+    pub fn domain_name(&self) -> Option<String> {
+        let domain = self.domain()?;
+        Some(domain.rsplit_once(':').map_or(domain.as_str(), |(name, _)| name).to_ascii_lowercase())
+    }
+
+    /// The domain as clients are told it: with the listener's port, unless another was set or it is the usual one.
+    pub fn public_domain(&self, port: u16) -> Option<String> {
+        let domain = self.domain()?;
+        let told = self.is_encrypted() && port != HTTPS_PORT && !domain.contains(':');
+        Some(if told { format!("{domain}:{port}") } else { domain })
+    }
+
+    /// Whether the listener speaks TLS.
+    pub fn is_encrypted(&self) -> bool {
+        self.tls.mode != TlsMode::Off
+    }
+
+    /// Where the server's own certificate authority is.
+    pub fn tls_dir(&self) -> PathBuf {
+        self.data_dir.join("tls")
+    }
+
+    /// The certificate of the server's own authority.
+    pub fn ca_file(&self) -> PathBuf {
+        self.tls_dir().join("ca.pem")
     }
 
     /// The database.
@@ -152,11 +206,11 @@ impl Config {
 
     /// Checks what types cannot: the setting at fault and what to do.
     fn check(&self) -> Result<(), (&'static str, String)> {
-        if !self.listen.ip().is_loopback() && !self.allow_insecure_listen {
+        if !self.listen.ip().is_loopback() && !self.is_encrypted() && !self.allow_insecure_listen {
             return Err((
                 "listen",
                 format!(
-                    "{} can be reached from other machines, but keys and traffic would travel unencrypted: listen on \
+                    "{} can be reached from other machines, but keys and traffic would travel unencrypted: set tls.mode, listen on \
                      127.0.0.1 behind a proxy that speaks TLS, or set allow_insecure_listen = true if you trust the network",
                     self.listen
                 ),
@@ -169,6 +223,16 @@ impl Config {
             let text =
                 format!("{:?} is not a domain: write it like sandboxes.example.com or e2b.test:8443", self.domain);
             return Err(("domain", text));
+        }
+        if self.tls.mode == TlsMode::Files {
+            for (name, path) in [("tls.certificate", &self.tls.certificate), ("tls.key", &self.tls.key)] {
+                if !path.is_absolute() {
+                    return Err((name, format!("{:?} is not an absolute path to a PEM file", path.display())));
+                }
+            }
+            if self.domain.is_empty() {
+                return Err(("tls.mode", "\"files\" needs domain: the name that the certificate is for".to_owned()));
+            }
         }
         let limits = &self.limits;
         let checks = [
@@ -195,6 +259,9 @@ impl Config {
         Ok(())
     }
 }
+
+/// The port of https:// URLs that name none.
+const HTTPS_PORT: u16 = 443;
 
 #[allow(clippy::cast_possible_truncation, reason = "720")]
 const MAX_TIMEOUT_HOURS: u32 = (MAX_TIMEOUT_SECONDS / 3600) as u32;

@@ -45,6 +45,9 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// There is no encryption.
+    #[error("encrypt the listener")]
+    Tls(#[from] crate::tls::TlsError),
     /// Serving ended with an error.
     #[error("serve")]
     Serve(#[source] std::io::Error),

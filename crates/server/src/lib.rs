@@ -12,6 +12,7 @@ pub mod edge;
 pub mod error;
 pub mod lifecycle;
 pub mod server;
+pub mod tls;
 
 pub use config::Config;
 pub use data_dir::DataDir;

@@ -21,6 +21,7 @@ use crate::directory::Directory;
 use crate::edge::{self, Edge, Tombstones};
 use crate::error::Error;
 use crate::lifecycle::Lifecycle;
+use crate::tls::Tls;
 
 /// How often the use of keys is written down.
 const NOTE_KEYS_EVERY: Duration = Duration::from_secs(30);
@@ -30,6 +31,7 @@ const NOTE_KEYS_EVERY: Duration = Duration::from_secs(30);
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
+    tls: Option<Tls>,
     app: Arc<App>,
     directory: Arc<Directory>,
     fresh_key: Option<Secret>,
@@ -44,6 +46,7 @@ impl Server {
         let failed = |source| Error::Listen { address: config.listen, source };
         let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        let tls = Tls::open(config)?;
         let store = Store::open(&config.database()).await?;
         let (keys, fresh_key) = Keys::open(&store, &config.key_file()).await?;
         let bounds = Bounds::new(&config.limits);
@@ -52,8 +55,8 @@ impl Server {
         lifecycle.recover().await?;
         let days = u64::from(config.retention.tombstone_days);
         lifecycle.start(Duration::from_secs(days * 24 * 3600));
-        let app = Arc::new(App { store, lifecycle, keys, bounds, domain: config.domain() });
-        Ok(Self { listener, address, app, directory, fresh_key, _data_dir: data_dir })
+        let app = Arc::new(App { store, lifecycle, keys, bounds, domain: config.public_domain(address.port()) });
+        Ok(Self { listener, address, tls, app, directory, fresh_key, _data_dir: data_dir })
     }
 
     /// Where it listens.
@@ -73,12 +76,27 @@ impl Server {
 
     /// Serves until `shutdown`. Sandboxes stay up.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        let Self { listener, app, directory, _data_dir: data_dir, .. } = self;
+        let Self { listener, tls, app, directory, _data_dir: data_dir, .. } = self;
         let gone = Arc::new(Gone { store: app.store.clone() });
         let edge = Edge::new(directory, app.domain.clone(), gone).with_disk_used(disk_used(&app.lifecycle));
+        let edge = Arc::new(edge);
         let noting = tokio::spawn(note_keys(Arc::clone(&app), shutdown.clone()));
-        let served =
-            edge::listener::serve(listener, Arc::new(edge), api::router(Arc::clone(&app)), shutdown.clone()).await;
+        let api = api::router(Arc::clone(&app));
+        let served = match &tls {
+            Some(tls) => {
+                let serving = edge::listener::serve_tls(listener, edge, api, tls, shutdown.clone());
+                let (served, ()) = tokio::join!(
+                    async {
+                        let served = serving.await;
+                        shutdown.cancel();
+                        served
+                    },
+                    tls.keep(shutdown.clone()),
+                );
+                served
+            }
+            None => edge::listener::serve(listener, edge, api, shutdown.clone()).await,
+        };
         // Serving may also have ended with an error.
         shutdown.cancel();
         app.lifecycle.stop().await;

@@ -12,6 +12,12 @@ pub const LISTEN: &str = "CABANA_LISTEN";
 pub const DOMAIN: &str = "CABANA_DOMAIN";
 /// Whether the server may listen beyond loopback without TLS.
 pub const ALLOW_INSECURE_LISTEN: &str = "CABANA_ALLOW_INSECURE_LISTEN";
+/// Whether and how the listener speaks TLS.
+pub const TLS_MODE: &str = "CABANA_TLS_MODE";
+/// File with the certificate and its chain.
+pub const TLS_CERTIFICATE: &str = "CABANA_TLS_CERTIFICATE";
+/// File with the certificate's key.
+pub const TLS_KEY: &str = "CABANA_TLS_KEY";
 /// Most sandboxes at once.
 pub const MAX_SANDBOXES: &str = "CABANA_MAX_SANDBOXES";
 /// Virtual CPUs of a sandbox that asks for none.

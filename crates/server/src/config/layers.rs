@@ -10,11 +10,14 @@ use toml::{Table, Value};
 use super::{Config, ConfigError, DEFAULT_FILE, DEFAULTS};
 
 /// Settings that an environment variable can set.
-const VARIABLES: [(&str, &str); 20] = [
+const VARIABLES: [(&str, &str); 23] = [
     (env::LISTEN, "listen"),
     (env::ALLOW_INSECURE_LISTEN, "allow_insecure_listen"),
     (env::DATA_DIR, "data_dir"),
     (env::DOMAIN, "domain"),
+    (env::TLS_MODE, "tls.mode"),
+    (env::TLS_CERTIFICATE, "tls.certificate"),
+    (env::TLS_KEY, "tls.key"),
     (env::MAX_SANDBOXES, "limits.max_sandboxes"),
     (env::CPU_COUNT, "limits.cpu_count"),
     (env::MEMORY_MB, "limits.memory_mb"),
@@ -295,6 +298,29 @@ mod tests {
         assert!(text.contains("allow_insecure_listen = true"), "{text}");
         assert!(read(Some("allow_insecure_listen = true"), &[], &[("listen", "0.0.0.0:3000")]).is_ok());
         assert!(read(None, &[], &[("listen", "[::1]:3000")]).is_ok());
+        assert!(read(Some("[tls]\nmode = \"internal\""), &[], &[("listen", "0.0.0.0:3000")]).is_ok());
+    }
+
+    #[test]
+    fn encryption_needs_its_files_and_a_domain() {
+        assert!(complaint("[tls]\nmode = \"on\"", &[], &[]).contains("config.toml"));
+        assert!(complaint("[tls]\nmode = \"files\"\nkey = \"/k\"", &[], &[]).contains("tls.certificate"));
+        let files = "[tls]\nmode = \"files\"\ncertificate = \"/c\"\nkey = \"/k\"";
+        assert!(complaint(files, &[], &[]).contains("domain"));
+        assert!(read(Some(files), &[("CABANA_DOMAIN", "e2b.test")], &[]).is_ok());
+    }
+
+    #[test]
+    fn clients_are_told_the_port_of_the_domain() {
+        let told = |domain: &str, mode: &str, port: u16| {
+            let loaded = read(None, &[("CABANA_DOMAIN", domain), ("CABANA_TLS_MODE", mode)], &[]).expect("valid");
+            loaded.config.public_domain(port)
+        };
+        assert_eq!(told("e2b.test", "internal", 8443).as_deref(), Some("e2b.test:8443"));
+        assert_eq!(told("e2b.test", "internal", 443).as_deref(), Some("e2b.test"));
+        assert_eq!(told("e2b.test:443", "internal", 8443).as_deref(), Some("e2b.test:443"), "what was said stays");
+        assert_eq!(told("e2b.test", "off", 3000).as_deref(), Some("e2b.test"), "a proxy speaks TLS");
+        assert_eq!(told("", "internal", 8443), None);
     }
 
     #[test]

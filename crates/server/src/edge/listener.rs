@@ -31,6 +31,7 @@ use super::forward::Tethered;
 use super::guard::{Guard, Patience, Protocol, STAND_IN_PATH};
 use super::link::{Link, Peer};
 use super::{Edge, answer, headers};
+use crate::tls::Tls;
 
 /// What one listener bears.
 #[derive(Debug, Clone)]
@@ -77,6 +78,17 @@ const CROWDED_IDLE: Duration = Duration::from_secs(5);
 /// Serves until `shutdown`, with the default limits.
 pub async fn serve(listener: TcpListener, edge: Arc<Edge>, api: Router, shutdown: CancellationToken) -> io::Result<()> {
     serve_with(listener, edge, api, Limits::default(), shutdown, false, |stream| async move { Ok(stream) }).await
+}
+
+/// Serves until `shutdown` with TLS, with the default limits.
+pub async fn serve_tls(
+    listener: TcpListener,
+    edge: Arc<Edge>,
+    api: Router,
+    tls: &Tls,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
+    serve_with(listener, edge, api, Limits::default(), shutdown, true, |stream| tls.accept(stream)).await
 }
 
 /// Serves until `shutdown`, over streams that `wrap` makes of the accepted ones: with TLS, `secure` is true.
