@@ -12,6 +12,7 @@ pub mod listener;
 mod patient;
 mod reach;
 mod signature;
+mod traffic;
 mod tunnel;
 
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 
-use self::address::{Asked, asked, bare_host, host};
+use self::address::{Asked, Place, asked, bare_host, host, place};
 use self::answer::{Refusal, is_navigation, is_preflight};
 use self::forward::{Wish, forward};
 use self::link::Link;
@@ -32,6 +33,11 @@ pub use self::link::Peer;
 use self::reach::Reaches;
 use self::signature::{SignedLink, is_signed_link};
 use crate::directory::{Directory, Route};
+
+/// What a request by an unknown name under the domain is told.
+const NOTHING_HERE: &str = "There is nothing by this name: the API is at api.DOMAIN, a sandbox at PORT-ID.DOMAIN";
+/// What a request for another server is told.
+const FOREIGN: &str = "This server does not speak for the host that was asked for";
 
 /// Remembers sandboxes that ended.
 pub trait Tombstones: Send + Sync {
@@ -71,6 +77,14 @@ impl Edge {
             return Ok(answer::error(StatusCode::BAD_REQUEST, "CONNECT is not served here"));
         }
         let host = host(request.uri(), request.headers());
+        if let (Some(domain), true) = (&self.domain, request.extensions().get::<Peer>().is_some_and(|peer| peer.secure))
+        {
+            match place(host.unwrap_or_default(), domain) {
+                Place::Ours => {}
+                Place::Nothing => return Ok(answer::error(StatusCode::NOT_FOUND, NOTHING_HERE)),
+                Place::Foreign => return Ok(answer::error(StatusCode::MISDIRECTED_REQUEST, FOREIGN)),
+            }
+        }
         match asked(host, request.headers(), self.domain.as_deref()) {
             Asked::Port(target) => Ok(self.answer(target, request).await),
             Asked::Invalid(message) => Ok(answer::text(message)),
@@ -110,14 +124,21 @@ impl Edge {
             return answer::error(StatusCode::NOT_FOUND, "not found");
         }
         let navigation = is_navigation(request.method(), request.headers());
+        let (mut told, mut masked) = (None, None);
+        if port != GUEST_PORT {
+            if let Err(refusal) = traffic::admit(&route.traffic, request.headers()) {
+                return answer::refusal(&route.id, port, &refusal, navigation);
+            }
+            told = request.extensions().get::<Peer>().copied();
+            masked = traffic::masked_host(&route.traffic, port);
+        }
         let link = request.extensions_mut().remove::<Arc<Link>>();
-        let peer = request.extensions().get::<Peer>().copied();
         let wish = headers::upgrade_asked(request.version(), request.method(), request.headers())
             .map(|protocol| Wish { protocol, client: hyper::upgrade::on(&mut request) });
 
         let name = host(request.uri(), request.headers()).and_then(|host| HeaderValue::from_str(host).ok());
         let name = name.unwrap_or(HeaderValue::from_static("sandbox"));
-        headers::clean_request(request.headers_mut(), name, peer.as_ref().filter(|_| port != GUEST_PORT));
+        headers::clean_request(request.headers_mut(), name, told.as_ref(), masked);
         if port == GUEST_PORT && request.method() == Method::GET && request.uri().path() == "/metrics" {
             self.tell_disk_used(&route.id, &mut request).await;
         }

@@ -67,7 +67,7 @@ pub enum TlsError {
 /// Where the certificate comes from.
 enum Source {
     /// Our own authority.
-    Internal { authority: Authority, names: Vec<String>, life: Duration },
+    Internal { authority: Box<Authority>, names: Vec<String>, life: Duration },
     /// Files of the operator.
     Files { certificate: PathBuf, key: PathBuf },
 }
@@ -86,7 +86,7 @@ impl Tls {
         let source = match config.tls.mode {
             TlsMode::Off => return Ok(None),
             TlsMode::Internal => Source::Internal {
-                authority: Authority::open(&config.tls_dir())?,
+                authority: Box::new(Authority::open(&config.tls_dir())?),
                 names: names(config.domain_name().as_deref(), config.listen.ip()),
                 life: authority::LEAF_LIFE,
             },
@@ -99,7 +99,7 @@ impl Tls {
 
     /// An authority in `directory` and a certificate for `names` that lives for `life`; looked at every `look`.
     pub fn internal(directory: &Path, names: Vec<String>, life: Duration, look: Duration) -> Result<Self, TlsError> {
-        Self::with(Source::Internal { authority: Authority::open(directory)?, names, life }, look)
+        Self::with(Source::Internal { authority: Box::new(Authority::open(directory)?), names, life }, look)
     }
 
     /// A certificate from files, looked at every `look`.

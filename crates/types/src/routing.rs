@@ -12,6 +12,8 @@ pub const SANDBOX_ID_HEADERS: [&str; 2] = ["e2b-sandbox-id", "novita-sandbox-id"
 pub const SANDBOX_PORT_HEADERS: [&str; 2] = ["e2b-sandbox-port", "novita-sandbox-port"];
 /// Header of the guest's access token.
 pub const ACCESS_TOKEN_HEADER: &str = "x-access-token";
+/// Header of the token that ports of a sandbox without public traffic want.
+pub const TRAFFIC_TOKEN_HEADER: &str = "e2b-traffic-access-token";
 /// Header of the API key.
 pub const API_KEY_HEADER: &str = "x-api-key";
 

@@ -1,5 +1,7 @@
 //! Which port of which sandbox a request asks for: by its host, or by its routing headers.
 
+use std::net::IpAddr;
+
 use cabana_types::SandboxId;
 use cabana_types::routing::{
     HostLabel, SANDBOX_ID_HEADERS, SANDBOX_PORT_HEADERS, Target, parse_host, parse_sandbox_ref,
@@ -30,6 +32,33 @@ pub(super) fn bare_host(host: &str) -> &str {
         _ => host,
     };
     bare.strip_suffix('.').unwrap_or(bare)
+}
+
+/// Whether a host is one that this server speaks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// It is: the API's or a sandbox's name, the domain itself, an address, or none at all.
+    Ours,
+    /// It is directly under the domain, but names nothing.
+    Nothing,
+    /// It is another server's.
+    Foreign,
+}
+
+/// Judges the host of an encrypted request.
+pub(super) fn place(host: &str, domain: &str) -> Place {
+    let host = bare_host(host);
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    if host.is_empty() || address.is_ok() || [domain, "localhost"].iter().any(|own| host.eq_ignore_ascii_case(own)) {
+        return Place::Ours;
+    }
+    match host.split_once('.') {
+        Some((label, rest)) if rest.eq_ignore_ascii_case(domain) => {
+            let known = ["api", "sandbox"].iter().any(|known| label.eq_ignore_ascii_case(known));
+            if known || parse_host(host) != HostLabel::Other { Place::Ours } else { Place::Nothing }
+        }
+        _ => Place::Foreign,
+    }
 }
 
 /// Reads host and headers. Of hosts in the form `port-id.domain` only those under `domain` count, where one is set.
@@ -107,6 +136,31 @@ mod tests {
         assert_eq!(asked(Some("80-iabc.E2B.test."), &none, Some("e2b.test")), port("iabc", 80));
         for foreign in ["80-iabc.evil.test", "80-iabc.e2b.test.evil", "80-iabc.x.e2b.test", "0-iabc.evil.test"] {
             assert_eq!(asked(Some(foreign), &none, Some("e2b.test")), Asked::Nothing, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn for_whom_an_encrypted_listener_speaks() {
+        let place = |host| place(host, "e2b.test");
+        for ours in [
+            "api.e2b.test:8443",
+            "API.E2B.TEST.",
+            "sandbox.e2b.test",
+            "e2b.test",
+            "80-iabc.e2b.test",
+            "0-x_.e2b.test",
+            "localhost:1",
+            "127.0.0.1:3000",
+            "[::1]:3000",
+            "",
+        ] {
+            assert_eq!(place(ours), Place::Ours, "{ours}");
+        }
+        for nothing in ["www.e2b.test", "iabc.e2b.test:8443"] {
+            assert_eq!(place(nothing), Place::Nothing, "{nothing}");
+        }
+        for foreign in ["evil.test", "api.e2b.test.evil", "x.api.e2b.test", "80-iabc.evil.test", "localhost.evil"] {
+            assert_eq!(place(foreign), Place::Foreign, "{foreign}");
         }
     }
 

@@ -25,6 +25,10 @@ pub(super) enum Refusal {
     TooSlow,
     /// More connections are open to it than one sandbox may have.
     Crowded,
+    /// Its ports are not public, and there was no token.
+    NoTrafficToken,
+    /// Its ports are not public, and the token was another.
+    WrongTrafficToken,
     /// The request's own body broke off.
     BrokenBody,
 }
@@ -77,6 +81,16 @@ pub(super) fn refusal(id: &SandboxId, port: u16, refusal: &Refusal, navigation: 
             StatusCode::TOO_MANY_REQUESTS,
             "The sandbox has too many open connections",
             "Close some of them, then try again.",
+        ),
+        Refusal::NoTrafficToken => (
+            StatusCode::FORBIDDEN,
+            "Sandbox is secured with traffic access token. Token header 'e2b-traffic-access-token' is missing",
+            "Its ports are not public: a program that knows the token can reach them.",
+        ),
+        Refusal::WrongTrafficToken => (
+            StatusCode::FORBIDDEN,
+            "Sandbox is secured with traffic access token. Provided token in header 'e2b-traffic-access-token' is invalid",
+            "Its ports are not public: a program that knows the token can reach them.",
         ),
         Refusal::BrokenBody => {
             (StatusCode::BAD_REQUEST, "The request body is incomplete or malformed", "Send it again.")

@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::answer::Refusal;
 use super::patient::Patient;
 use super::reach::{Place, Reach};
+use super::traffic;
 
 /// A sandbox's address answers at once or not at all.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -65,7 +66,17 @@ async fn finish<T>(reach: &Reach, port: u16, io: T, place: Place) -> Result<Send
 where
     T: Read + Write + Unpin + Send + 'static,
 {
-    speak(reach, io, Some(place)).await.map_err(|error| closed(reach, port, &error))
+    if !reach.route.traffic.https_ports.contains(&port) {
+        return speak(reach, io, Some(place)).await.map_err(|error| closed(reach, port, &error));
+    }
+    let encrypted = async {
+        let stream = traffic::encrypt(reach.route.address.into(), TokioIo::new(io)).await?;
+        speak(reach, TokioIo::new(stream), Some(place)).await
+    };
+    encrypted.await.map_err(|error: io::Error| {
+        tracing::debug!(sandbox = %reach.route.id, port, %error, "port does not speak TLS");
+        Refusal::NoAnswer
+    })
 }
 
 fn closed(reach: &Reach, port: u16, error: &io::Error) -> Refusal {

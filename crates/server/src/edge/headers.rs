@@ -1,6 +1,6 @@
 //! Which headers cross the edge. What concerns one connection, what only the edge may say, and keys of the API stay behind.
 
-use cabana_types::routing::API_KEY_HEADER;
+use cabana_types::routing::{API_KEY_HEADER, TRAFFIC_TOKEN_HEADER};
 use http::header::{
     CONNECTION, EXPECT, HOST, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING,
     UPGRADE,
@@ -38,11 +38,18 @@ pub(super) fn upgrade_asked(version: Version, method: &Method, headers: &HeaderM
     upgrade.filter(|_| asked).cloned()
 }
 
-/// Makes a client's headers fit for a sandbox. `told` is who asks, for ports of users; the guest needs no telling.
-pub(super) fn clean_request(headers: &mut HeaderMap, host: HeaderValue, told: Option<&Peer>) {
+/// Makes a client's headers fit for a sandbox. `told` is who asks, for ports of users; the guest needs no telling. `masked` is the host
+/// that the sandbox wants to see instead.
+pub(super) fn clean_request(
+    headers: &mut HeaderMap,
+    host: HeaderValue,
+    told: Option<&Peer>,
+    masked: Option<HeaderValue>,
+) {
     strip_hop_by_hop(headers);
     headers.remove(EXPECT);
     headers.remove(API_KEY_HEADER);
+    headers.remove(TRAFFIC_TOKEN_HEADER);
     let untold: Vec<HeaderName> = headers.keys().filter(|name| is_edge_only(name.as_str())).cloned().collect();
     for name in untold {
         headers.remove(name);
@@ -55,7 +62,7 @@ pub(super) fn clean_request(headers: &mut HeaderMap, host: HeaderValue, told: Op
         headers.insert(HeaderName::from_static("x-forwarded-proto"), scheme);
         headers.insert(HeaderName::from_static("x-forwarded-host"), host.clone());
     }
-    headers.insert(HOST, host);
+    headers.insert(HOST, masked.unwrap_or(host));
 }
 
 /// Puts the wish for another protocol back, for this hop.
@@ -106,6 +113,7 @@ mod tests {
             ("x-real-ip", "1.2.3.4"),
             ("cabana-disk-used", "1"),
             ("x-api-key", "e2b_secret"),
+            ("e2b-traffic-access-token", "secret"),
             ("expect", "100-continue"),
             ("x-access-token", "kept"),
             ("authorization", "Basic kept"),
@@ -115,7 +123,7 @@ mod tests {
         let asked = upgrade_asked(Version::HTTP_11, &Method::GET, &headers);
         assert_eq!(asked, Some(HeaderValue::from_static("websocket")));
         let peer = Peer { address: "[::ffff:192.0.2.1]:9".parse().expect("address"), secure: true };
-        clean_request(&mut headers, HeaderValue::from_static("80-iabc.e2b.test"), Some(&peer));
+        clean_request(&mut headers, HeaderValue::from_static("80-iabc.e2b.test"), Some(&peer), None);
         let mut left: Vec<String> =
             headers.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap_or_default())).collect();
         left.sort();

@@ -5,4 +5,6 @@ mod ports;
 mod routing;
 mod smuggling;
 mod streams;
+mod tls;
+mod traffic;
 mod world;

@@ -10,6 +10,7 @@ use axum::body::Body;
 use cabana_server::directory::{Directory, Route, Traffic};
 use cabana_server::edge::listener::{Limits, serve_with};
 use cabana_server::edge::{Edge, Tombstones};
+use cabana_server::tls::Tls;
 use cabana_types::{SandboxId, Secret};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -113,6 +114,10 @@ impl World {
     }
 
     pub(crate) async fn with(domain: Option<&str>, limits: Limits) -> Self {
+        Self::serving(domain, limits, None).await
+    }
+
+    pub(crate) async fn serving(domain: Option<&str>, limits: Limits, tls: Option<Arc<Tls>>) -> Self {
         let directory = Arc::new(Directory::default());
         let disk = Arc::new(|_: &SandboxId| async { Some(4242) }.boxed());
         let edge = Edge::new(directory.clone(), domain.map(str::to_owned), Arc::new(Stones)).with_disk_used(disk);
@@ -122,9 +127,17 @@ impl World {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
         let address = listener.local_addr().expect("address");
         let shutdown = CancellationToken::new();
-        let serving =
-            serve_with(listener, Arc::new(edge), api, limits, shutdown.clone(), false, |s| async move { Ok(s) });
-        let server = AbortOnDropHandle::new(tokio::spawn(serving));
+        let (edge, ending) = (Arc::new(edge), shutdown.clone());
+        let server = AbortOnDropHandle::new(tokio::spawn(async move {
+            match tls {
+                Some(tls) => {
+                    let serving =
+                        serve_with(listener, edge, api, limits, ending.clone(), true, |stream| tls.accept(stream));
+                    tokio::join!(serving, tls.keep(ending.clone())).0
+                }
+                None => serve_with(listener, edge, api, limits, ending, false, |s| async move { Ok(s) }).await,
+            }
+        }));
         Self { directory, address, shutdown, server }
     }
 
@@ -138,6 +151,11 @@ impl World {
     }
 
     pub(crate) fn publish(&self, id: SandboxId, address: Ipv4Addr, guest: Handler) -> Box {
+        self.publish_with(id, address, Traffic::default(), guest)
+    }
+
+    /// A sandbox with wishes for the traffic to its ports.
+    pub(crate) fn publish_with(&self, id: SandboxId, address: Ipv4Addr, traffic: Traffic, guest: Handler) -> Box {
         let dir = tempfile::tempdir().expect("directory");
         let socket = dir.path().join("guest.sock");
         let listener = UnixListener::bind(&socket).expect("bind");
@@ -153,7 +171,7 @@ impl World {
             address,
             guest_socket: socket,
             access_token: Some(Secret::new(format!("token-of-{id}"))),
-            traffic: Traffic::default(),
+            traffic,
             gone: CancellationToken::new(),
         });
         Box { id, address, guest: counter, _guest: AbortOnDropHandle::new(task), _dir: dir }
