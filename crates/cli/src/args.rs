@@ -62,6 +62,8 @@ pub(crate) enum Command {
     Events(commands::events::Args),
     #[command(subcommand)]
     Templates(commands::templates::Command),
+    #[command(subcommand)]
+    Tls(commands::tls::Command),
     Doctor(commands::doctor::Args),
     Completions(commands::completions::Args),
     Openapi(commands::openapi::Args),

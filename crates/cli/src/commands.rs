@@ -15,6 +15,7 @@ pub(crate) mod server;
 pub(crate) mod shell;
 pub(crate) mod templates;
 pub(crate) mod timeout;
+pub(crate) mod tls;
 
 use cabana_client::Client;
 
@@ -51,6 +52,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Logs(args) => logs::run(args, context).await,
         Command::Events(args) => events::run(args, context).await,
         Command::Templates(command) => templates::run(command, context).await,
+        Command::Tls(command) => tls::run(&command, context),
         Command::Doctor(args) => doctor::run(args, context).await,
         Command::Completions(args) => completions::run(&args, context),
         // `main` runs it before there are threads.

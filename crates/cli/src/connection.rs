@@ -3,9 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use cabana_client::Client;
+use cabana_client::{Client, Trust};
 use cabana_server::Config;
-use cabana_server::config::Loaded;
+use cabana_server::config::{Loaded, TlsMode};
 use cabana_types::{Secret, env};
 
 use crate::args::ServerArgs;
@@ -18,7 +18,10 @@ const MAX_KEY_BYTES: u64 = 4096;
 pub(crate) fn client(args: &ServerArgs) -> Result<Client, Failure> {
     let (url, from_e2b) = url(args)?;
     let key = key(args, &url, from_e2b)?;
-    Ok(Client::new(&url, &key)?)
+    if !url.starts_with("https://") {
+        return Ok(Client::new(&url, &key)?);
+    }
+    Ok(Client::with_trust(&url, &key, &trust(&url, &local_server()?))?)
 }
 
 /// The address, and whether it came from E2B's variable.
@@ -29,7 +32,8 @@ pub(crate) fn url(args: &ServerArgs) -> Result<(String, bool), Failure> {
     if let Some(url) = variable(env::E2B_API_URL) {
         return Ok((url, true));
     }
-    Ok((local_url(local_server()?.listen), false))
+    let local = local_server()?;
+    Ok((local_url(&local, local.listen), false))
 }
 
 /// What a server on this machine would find set. A file that this user may not read, or that makes no sense, is passed over: the
@@ -42,15 +46,29 @@ pub(crate) fn local_server() -> Result<Config, Failure> {
     Ok(loaded.config)
 }
 
+/// The server on this machine is believed too: its own authority, or the certificate in its files, which is not for an address.
+fn trust(url: &str, local: &Config) -> Trust {
+    let server_name = match local.tls.mode {
+        TlsMode::Files if is_loopback(url) => local.domain_name().map(|domain| format!("api.{domain}")),
+        _ => None,
+    };
+    let authority = match local.tls.mode {
+        TlsMode::Files => local.tls.certificate.clone(),
+        _ => local.ca_file(),
+    };
+    Trust { authorities: vec![authority], server_name }
+}
+
 /// How to reach a listener from its own machine.
-pub(crate) fn local_url(mut listen: SocketAddr) -> String {
+pub(crate) fn local_url(server: &Config, mut listen: SocketAddr) -> String {
     if listen.ip().is_unspecified() {
         listen.set_ip(match listen.ip() {
             IpAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
         });
     }
-    format!("http://{listen}")
+    let scheme = if server.is_encrypted() { "https" } else { "http" };
+    format!("{scheme}://{listen}")
 }
 
 fn key(args: &ServerArgs, url: &str, from_e2b: bool) -> Result<Secret, Failure> {
@@ -139,8 +157,14 @@ mod tests {
 
     #[test]
     fn a_listener_on_every_address_is_reached_by_loopback() {
-        assert_eq!(local_url("0.0.0.0:4000".parse().expect("address")), "http://127.0.0.1:4000");
-        assert_eq!(local_url("[::]:4000".parse().expect("address")), "http://[::1]:4000");
-        assert_eq!(local_url("10.1.2.3:4000".parse().expect("address")), "http://10.1.2.3:4000");
+        let server = |mode: &str| {
+            let mode = mode.to_owned();
+            let variable = |name: &str| (name == env::TLS_MODE).then(|| mode.clone());
+            Loaded::read(Some(Path::new("/dev/null")), variable, &[]).expect("valid").config
+        };
+        let url = |mode, address: &str| local_url(&server(mode), address.parse().expect("address"));
+        assert_eq!(url("off", "0.0.0.0:4000"), "http://127.0.0.1:4000");
+        assert_eq!(url("off", "[::]:4000"), "http://[::1]:4000");
+        assert_eq!(url("internal", "10.1.2.3:4000"), "https://10.1.2.3:4000");
     }
 }

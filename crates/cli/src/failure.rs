@@ -88,10 +88,14 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
 fn hint_of(error: &cabana_client::Error) -> Option<String> {
     use cabana_client::Error as E;
     match error {
+        E::Unreachable { source, .. } if source.to_string().contains("certificate") => Some(
+            "`cabana tls ca` on the server's machine prints the authority to trust; name its file in SSL_CERT_FILE"
+                .to_owned(),
+        ),
         E::Unreachable { .. } => Some(
             "start a server with `cabana server`, or name the one to use with --api-url or CABANA_API_URL".to_owned(),
         ),
-        E::InvalidUrl { .. } => Some("give it as --api-url http://HOST:PORT".to_owned()),
+        E::InvalidUrl { .. } => Some("give it as --api-url http://HOST:PORT or https://HOST:PORT".to_owned()),
         E::Api { status: 401, .. } => Some(
             "the key is in <data dir>/key on the server's machine; give it with --api-key or CABANA_API_KEY".to_owned(),
         ),

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::http::{CALL_TIMEOUT, Http, SendBody, collect};
 use crate::query::{self, EventQuery, ListQuery, Page};
 use crate::sandbox::SandboxHandle;
+use crate::trust::Trust;
 
 /// Largest answer of the API that is read.
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
@@ -33,12 +34,18 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the server at `base_url` (plain HTTP) that presents `api_key`. Connects when it is first used.
+    /// A client of the server at `base_url` that presents `api_key`; the system's authorities vouch for https:// URLs. Connects when it is
+    /// first used.
     pub fn new(base_url: &str, api_key: &Secret) -> Result<Self> {
+        Self::with_trust(base_url, api_key, &Trust::default())
+    }
+
+    /// The same, with a say in who vouches for https:// URLs.
+    pub fn with_trust(base_url: &str, api_key: &Secret, trust: &Trust) -> Result<Self> {
         let mut key = HeaderValue::from_str(api_key.expose())
             .map_err(|_| Error::InvalidInput("the API key contains characters that no key has".to_owned()))?;
         key.set_sensitive(true);
-        Ok(Self { http: Http::new(base_url)?, key: Arc::new(key) })
+        Ok(Self { http: Http::new(base_url, trust)?, key: Arc::new(key) })
     }
 
     /// The server's address, without the last slash.

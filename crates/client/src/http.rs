@@ -10,12 +10,15 @@ use http::{Request, Response, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use rustls::pki_types::ServerName;
 use serde::Deserialize;
 
 use crate::error::{Cause, Error, Result, root_cause};
+use crate::trust::Trust;
 
 /// Body of a request.
 pub(crate) type SendBody = UnsyncBoxBody<Bytes, Cause>;
@@ -32,20 +35,20 @@ const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// Connections to one server.
 #[derive(Debug, Clone)]
 pub(crate) struct Http {
-    client: legacy::Client<HttpConnector, SendBody>,
+    client: legacy::Client<HttpsConnector<HttpConnector>, SendBody>,
     /// Scheme, authority and path prefix without the last slash.
     base: String,
 }
 
 impl Http {
-    pub(crate) fn new(base_url: &str) -> Result<Self> {
+    pub(crate) fn new(base_url: &str, trust: &Trust) -> Result<Self> {
         let invalid = |reason: &str| Error::InvalidUrl { url: base_url.to_owned(), reason: reason.to_owned() };
         let url = url::Url::parse(base_url).map_err(|e| invalid(&e.to_string()))?;
-        match url.scheme() {
-            "http" => {}
-            "https" => return Err(invalid("https is not supported yet; use http on a trusted network")),
-            _ => return Err(invalid("it must start with http://")),
-        }
+        let secure = match url.scheme() {
+            "http" => false,
+            "https" => true,
+            _ => return Err(invalid("it must start with http:// or https://")),
+        };
         if url.host_str().is_none_or(str::is_empty) {
             return Err(invalid("it names no host"));
         }
@@ -59,6 +62,14 @@ impl Http {
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         connector.set_keepalive(Some(TCP_KEEPALIVE));
+        connector.enforce_http(false);
+        let config = if secure { trust.config()? } else { Trust::nobody()? };
+        let mut builder = HttpsConnectorBuilder::new().with_tls_config(config).https_or_http();
+        if let Some(name) = &trust.server_name {
+            let name = ServerName::try_from(name.clone()).map_err(|e| invalid(&format!("{name:?}: {e}")))?;
+            builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+        }
+        let connector = builder.enable_http1().wrap_connector(connector);
         let client = legacy::Client::builder(TokioExecutor::new()).build(connector);
         Ok(Self { client, base: url.as_str().trim_end_matches('/').to_owned() })
     }
@@ -230,12 +241,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_plain_http_urls_are_taken() {
-        assert_eq!(Http::new("http://127.0.0.1:3000/").expect("valid").base(), "http://127.0.0.1:3000");
-        assert_eq!(Http::new("http://host/prefix/").expect("valid").base(), "http://host/prefix");
-        for wrong in ["https://host", "ftp://host", "127.0.0.1:3000", "", "http://", "http://u:p@host", "http://h/?a=b"]
-        {
-            assert!(Http::new(wrong).is_err(), "{wrong}");
+    fn only_http_urls_are_taken() {
+        let http = |url| Http::new(url, &Trust::default());
+        assert_eq!(http("http://127.0.0.1:3000/").expect("valid").base(), "http://127.0.0.1:3000");
+        assert_eq!(http("http://host/prefix/").expect("valid").base(), "http://host/prefix");
+        for wrong in ["ftp://host", "https://", "127.0.0.1:3000", "", "http://", "http://u:p@host", "http://h/?a=b"] {
+            assert!(http(wrong).is_err(), "{wrong}");
         }
     }
 

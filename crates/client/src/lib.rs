@@ -10,6 +10,7 @@ mod files;
 mod http;
 mod query;
 mod sandbox;
+mod trust;
 
 pub use api::Client;
 pub use command::{Command, CommandEvent, ProcessSummary, PtySize, Signal, StartCommand, StdinSink};
@@ -18,3 +19,4 @@ pub use exit::Exit;
 pub use files::{FileEntry, FileKind, FileStream};
 pub use query::{EventQuery, ListQuery, Page};
 pub use sandbox::SandboxHandle;
+pub use trust::Trust;

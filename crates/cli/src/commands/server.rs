@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cabana_runtime::native::{Native, NativeConfig};
 use cabana_runtime::{Backend, Pool, PoolConfig, PoolKind};
-use cabana_server::config::{self, Config, Loaded};
+use cabana_server::config::{self, Config, Loaded, TlsMode};
 use cabana_server::{DataDir, Server};
 use cabana_types::env;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -177,9 +177,24 @@ fn doctor(error: cabana_runtime::Error) -> Failure {
     Failure::from(error).code(OURS).hint("`cabana doctor` says what this machine lacks")
 }
 
+/// The variables that lead E2B's clients here.
+fn exports(config: &Config, server: &Server, url: &str) -> String {
+    let mut text = match config.public_domain(server.address().port()).filter(|_| config.is_encrypted()) {
+        // E2B's clients put `api.` and `PORT-ID.` before it.
+        Some(domain) => format!("  export E2B_DOMAIN={domain}\n"),
+        None => format!("  export E2B_API_URL={url}\n  export E2B_SANDBOX_URL={url}\n"),
+    };
+    if config.tls.mode == TlsMode::Internal {
+        let ca = config.ca_file();
+        let ca = ca.display();
+        text.push_str(&format!("  export SSL_CERT_FILE={ca} NODE_EXTRA_CA_CERTS={ca}\n"));
+    }
+    text
+}
+
 /// What a person needs to know when it serves. The key itself is told only by its file, so that it is in no log.
 fn banner(config: &Config, server: &Server, backend: &str, pool: &Pool) -> String {
-    let url = connection::local_url(server.address());
+    let url = connection::local_url(config, server.address());
     let key = config.key_file();
     let key = key.display();
     let version = env!("CARGO_PKG_VERSION");
@@ -194,14 +209,14 @@ Cabana {version} serves at {url} ({backend} backend, {pool})
 {key_is}
 
 For E2B's SDKs and command line:
-  export E2B_API_URL={url}
-  export E2B_SANDBOX_URL={url}
-  export E2B_API_KEY=\"$(cat {key})\"
+{address}  export E2B_API_KEY=\"$(cat {key})\"
 ",
+        address = exports(config, server, &url),
         pool = pool.description(),
     );
     let local = connection::local_server();
-    if local.is_ok_and(|found| connection::local_url(found.listen) == url && found.data_dir == config.data_dir) {
+    if local.is_ok_and(|found| connection::local_url(&found, found.listen) == url && found.data_dir == config.data_dir)
+    {
         text.push_str("\nTry it: cabana run -- python3 -c 'print(6 * 7)'\n");
     } else {
         text.push_str(&format!(

@@ -34,8 +34,8 @@ fn messages() {
     insta::assert_snapshot!("no-key-for-another-machine", report(&cabana(&remote).output().expect("run")));
     let nobody = ["ls", "--api-key", "k", "--api-url", "http://127.0.0.1:1"];
     insta::assert_snapshot!("no-server", report(&cabana(&nobody).output().expect("run")));
-    let tls = ["ls", "--api-key", "k", "--api-url", "https://host"];
-    insta::assert_snapshot!("https", report(&cabana(&tls).output().expect("run")));
+    let scheme = ["ls", "--api-key", "k", "--api-url", "ftp://host"];
+    insta::assert_snapshot!("scheme", report(&cabana(&scheme).output().expect("run")));
     insta::assert_snapshot!("wrong-key", report(&against(&fake, &["ls", "--api-key", "wrong"])));
     insta::assert_snapshot!("unknown-sandbox", report(&against(&fake, &["exec", "inope", "--", "true"])));
     insta::assert_snapshot!("unknown-template", report(&against(&fake, &["create", "--template", "nope"])));

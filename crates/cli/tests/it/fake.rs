@@ -13,8 +13,13 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use cabana_proto::filesystem::FilesystemExt;
 use cabana_proto::process::ProcessExt;
+use cabana_server::edge::listener::serve_tls;
+use cabana_server::edge::{Edge, Tombstones};
+use cabana_server::tls::Tls;
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::fake_guest::{Files, Processes};
 
@@ -53,6 +58,15 @@ impl World {
     }
 }
 
+/// Nobody has ended here.
+struct Nobody;
+
+impl Tombstones for Nobody {
+    fn why<'a>(&'a self, _: &'a cabana_types::SandboxId) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async { None })
+    }
+}
+
 /// The server, its thread and its temporary disk.
 pub(crate) struct Fake {
     pub(crate) url: String,
@@ -63,14 +77,32 @@ pub(crate) struct Fake {
 
 impl Fake {
     pub(crate) fn start() -> Self {
+        Self::serving(None)
+    }
+
+    /// With TLS, in front of the API alone.
+    pub(crate) fn start_tls(tls: Tls) -> Self {
+        Self::serving(Some(tls))
+    }
+
+    fn serving(tls: Option<Tls>) -> Self {
         let disk = tempfile::tempdir().expect("temporary directory");
         let world = Arc::new(World { disk: disk.path().to_owned(), ..Default::default() });
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("runtime");
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).expect("bind");
-        let url = format!("http://{}", listener.local_addr().expect("address"));
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{}", listener.local_addr().expect("address"));
         let app = router(Arc::clone(&world));
-        runtime.spawn(async move { axum::serve(listener, app).await });
+        runtime.spawn(async move {
+            match tls {
+                Some(tls) => {
+                    let edge = Edge::new(Arc::default(), None, Arc::new(Nobody));
+                    serve_tls(listener, Arc::new(edge), app, &tls, CancellationToken::new()).await
+                }
+                None => axum::serve(listener, app).await,
+            }
+        });
         Self { url, world, disk, _runtime: runtime }
     }
 

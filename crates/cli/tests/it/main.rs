@@ -8,6 +8,7 @@ mod help;
 mod listings;
 mod sessions;
 mod terminals;
+mod tls;
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
