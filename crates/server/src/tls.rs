@@ -32,7 +32,7 @@ const HANDSHAKE: u8 = 22;
 /// What a client is told that does not speak TLS.
 const PLAIN: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json; charset=utf-8\r\nconnection: close\r\n\
-content-length: 64\r\n\r\n{\"code\":400,\"message\":\"This port speaks TLS: use an https:// URL\"}";
+content-length: 66\r\n\r\n{\"code\":400,\"message\":\"This port speaks TLS: use an https:// URL\"}";
 
 /// Why there is no encryption.
 #[derive(Debug, thiserror::Error)]
