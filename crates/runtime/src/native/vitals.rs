@@ -16,6 +16,10 @@ use crate::backend::{Death, Vitals};
 /// A death this soon after a kill for lack of memory is put down to it.
 const OOM_MEMORY: Duration = Duration::from_secs(2);
 
+/// When the counter of kills is looked at after a signal: first so soon, then twice as late each time, last so late.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+const LAST_LOOK: Duration = Duration::from_secs(3);
+
 /// A sandbox that is being watched.
 pub(super) struct Watched {
     pidfd: Arc<OwnedFd>,
@@ -76,25 +80,29 @@ async fn follow(
         if more {
             last_oom = Some(Instant::now());
         }
-        last_oom
+        (more, last_oom)
     };
+    // Version 1 gives its signal before it picks and kills a process: the counter follows some time later.
+    let mut look_again: Option<Duration> = None;
     loop {
         tokio::select! {
-            exited = process.readable() => {
-                if exited.is_ok() {
-                    let oom = note_oom(&tell).is_some_and(|at| at.elapsed() < OOM_MEMORY);
-                    let death = if oom { Death::OutOfMemory } else { Death::Died };
-                    tell.send_modify(|v| v.death = Some(death));
-                }
+            _ = process.readable() => {
+                let oom = note_oom(&tell).1.is_some_and(|at| at.elapsed() < OOM_MEMORY);
+                let death = if oom { Death::OutOfMemory } else { Death::Died };
+                tell.send_modify(|v| v.death = Some(death));
                 return;
             }
-            signal = memory.ready(interest) => {
-                let Ok(mut signal) = signal else { return };
+            Ok(mut signal) = memory.ready(interest) => {
                 signal.clear_ready();
                 if interest == Interest::READABLE {
                     let _ = rustix::io::read(memory.get_ref(), &mut [0; 8]);
                 }
                 note_oom(&tell);
+                look_again = Some(FIRST_LOOK);
+            }
+            () = tokio::time::sleep(look_again.unwrap_or_default()), if look_again.is_some() => {
+                let (more, _) = note_oom(&tell);
+                look_again = look_again.map(|pause| pause * 2).filter(|pause| !more && *pause <= LAST_LOOK);
             }
         }
     }
