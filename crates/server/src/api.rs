@@ -7,6 +7,7 @@ mod layers;
 mod listing;
 mod logs;
 mod metrics;
+mod novita;
 mod policy;
 mod query;
 mod sandbox_ref;
@@ -54,7 +55,7 @@ pub struct App {
     info(title = "Cabana", description = "Private computers for AI agents, in the wire form of E2B's API."),
     modifiers(&KeyScheme),
     security(("apiKey" = [])),
-    components(schemas(cabana_types::wire::ErrorBody)),
+    components(schemas(cabana_types::wire::ErrorBody, cabana_types::wire::TemplatePage)),
 )]
 struct Document;
 
@@ -81,6 +82,8 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(logs::sandbox_log_page))
         .routes(routes!(metrics::sandbox_metrics))
         .routes(routes!(metrics::sandboxes_metrics))
+        .routes(routes!(novita::quota))
+        .routes(routes!(novita::events))
         .routes(routes!(events::list_events))
         .routes(routes!(events::sandbox_events))
         .routes(routes!(templates::list_templates))
@@ -93,12 +96,6 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(keys::list_keys, keys::create_key))
         .routes(routes!(keys::rename_key, keys::delete_key))
         .routes(routes!(server::status))
-        .routes(routes!(unsupported::pause))
-        .routes(routes!(unsupported::resume))
-        .routes(routes!(unsupported::fork))
-        .routes(routes!(unsupported::snapshot))
-        .routes(routes!(unsupported::list_snapshots))
-        .routes(routes!(unsupported::set_network))
 }
 
 /// Routes for everybody.
@@ -109,14 +106,16 @@ fn public() -> OpenApiRouter<Arc<App>> {
 /// The API as a service.
 pub fn router(app: Arc<App>) -> Router {
     let key = axum::middleware::from_fn_with_state(Arc::clone(&app), auth::require_key);
-    let (router, _) = private().route_layer(key).merge(public()).split_for_parts();
-    layers::around(router.with_state(app))
+    let (private, _) = private().split_for_parts();
+    let (public, _) = public().split_for_parts();
+    layers::around(unsupported::routes(private).route_layer(key).merge(public).with_state(app))
 }
 
 /// The description of the API, as it is served and committed.
 pub fn document() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
         let mut document = private().merge(public()).into_openapi();
+        unsupported::describe(&mut document);
         document.info.version = env!("CARGO_PKG_VERSION").into();
         describe_errors(&mut document);
         let mut text = document.to_pretty_json().unwrap_or_default();

@@ -18,6 +18,11 @@ pub struct Bounds {
 }
 
 impl Bounds {
+    /// The largest sandbox: CPUs, memory and disk in MiB.
+    pub fn largest(&self) -> (u32, u32, u32) {
+        (*self.cpu.end(), *self.memory.end(), *self.disk.end())
+    }
+
     /// The configured limits, with the machine's own where none is set.
     pub fn new(limits: &Limits) -> Self {
         let chosen = |configured: u32, otherwise: u32, range: RangeInclusive<u32>| {

@@ -149,6 +149,11 @@ impl Lifecycle {
         self.directory.len()
     }
 
+    /// How many there may be.
+    pub fn max_sandboxes(&self) -> u32 {
+        self.max_sandboxes
+    }
+
     /// The backend's name.
     pub fn backend_name(&self) -> &'static str {
         self.backend.name()

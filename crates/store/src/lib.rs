@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod activity;
 mod column;
 pub mod error;
 pub mod event;

@@ -83,6 +83,20 @@ impl Store {
         rows.iter().map(sandbox::decode).collect()
     }
 
+    /// Running sandboxes of a team, their virtual CPUs and their memory in MiB.
+    pub async fn running_sums(&self, team: &TeamId) -> Result<(u64, u64, u64), Error> {
+        let sums: (i64, i64, i64) = sqlx::query_as(
+            "select count(*), coalesce(sum(cpu_count), 0), coalesce(sum(memory_mb), 0) from sandboxes
+             where state = 'running' and team = $1",
+        )
+        .bind(team.as_str())
+        .fetch_one(self.reader())
+        .await
+        .map_err(|e| Error::query("add up sandboxes", e))?;
+        let read = |sum: i64| u64::try_from(sum).map_err(|e| Error::decode("sum", e));
+        Ok((read(sums.0)?, read(sums.1)?, read(sums.2)?))
+    }
+
     /// How many sandboxes of a team are running.
     pub async fn running_count(&self, team: &TeamId) -> Result<u64, Error> {
         let count: i64 = sqlx::query_scalar("select count(*) from sandboxes where state = 'running' and team = $1")

@@ -65,6 +65,10 @@ pub struct NewSandbox {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub iam: Option<serde_json::Value>,
+    /// Secrets to put into the environment (Novita).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub secrets: Option<serde_json::Value>,
     /// Volumes to mount.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Object>>))]
@@ -222,7 +226,27 @@ pub struct SandboxDetail {
     pub lifecycle: SandboxLifecycle,
 }
 
-/// Body of `POST /sandboxes/{id}/timeout`, and of connect.
+/// Body of connect. Beyond the timeout, clients may name options of a resumed sandbox; one that runs must have them already.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ConnectRequest {
+    /// Seconds from now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<i64>,
+    /// Whether the guest wants an access token (Novita).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secure: Option<bool>,
+    /// Whether ports need no token (Novita).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_public_traffic: Option<bool>,
+    /// Network policy (Novita).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub network: Option<serde_json::Value>,
+}
+
+/// Body of `POST /sandboxes/{id}/timeout`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TimeoutRequest {
@@ -454,6 +478,108 @@ pub struct Team {
     pub api_key: Secret,
     /// Always true: a key belongs to one team.
     pub is_default: bool,
+}
+
+/// Answer of `GET /sandboxes/quota` (Novita).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Quota {
+    /// What there may be.
+    pub limit: QuotaLimit,
+    /// What there is.
+    pub usage: QuotaUsage,
+}
+
+/// What there may be.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct QuotaLimit {
+    /// Sandboxes at once, of all teams.
+    pub concurrent_instances: u64,
+    /// Virtual CPUs of all of them.
+    pub concurrent_vcpu: u64,
+    /// Memory of all of them, MiB.
+    pub concurrent_ram_mb: u64,
+    /// Longest life from now, hours.
+    pub max_length_hours: u32,
+    /// Largest disk of one, MiB.
+    pub disk_mb: u32,
+    /// Most virtual CPUs of one.
+    pub max_vcpu: u32,
+    /// Most memory of one, MiB.
+    pub max_ram_mb: u32,
+}
+
+/// What there is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct QuotaUsage {
+    /// The team's running sandboxes.
+    pub concurrent_instances: u64,
+    /// Their virtual CPUs.
+    pub concurrent_vcpu: u64,
+    /// Their memory, MiB.
+    pub concurrent_ram_mb: u64,
+}
+
+/// Answer of `GET /sandboxes/events` (Novita).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ActivityPage {
+    /// The page.
+    pub items: Vec<ActivityItem>,
+    /// How many there are in all, as far as 10000.
+    pub total: u64,
+    /// Whether there is another page.
+    pub has_more: bool,
+}
+
+/// Something that was done with a sandbox.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ActivityItem {
+    /// Its id.
+    #[serde(rename = "eventID")]
+    pub event_id: String,
+    /// When, seconds since 1970.
+    pub record_at: i64,
+    /// The sandbox's template.
+    #[serde(rename = "templateID")]
+    pub template_id: String,
+    /// The template's alias.
+    pub template_name: String,
+    /// The sandbox.
+    #[serde(rename = "sandboxID")]
+    pub sandbox_id: SandboxId,
+    /// `create`, `update`, `timeout` or `delete`.
+    pub event_name: String,
+    /// `success` or `failed`.
+    pub state: String,
+    /// Why it failed.
+    pub error_msg: String,
+    /// As an HTTP status.
+    pub status_code: u16,
+}
+
+/// A page of templates, as Novita's clients want it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TemplatePage {
+    /// The page.
+    pub templates: Vec<Template>,
+    /// How many there are in all.
+    pub total: u64,
+    /// Which page this is, from 1.
+    pub page: u64,
+    /// Rows of a page.
+    pub limit: u32,
+    /// Pages.
+    pub total_pages: u64,
 }
 
 /// Body of `POST /api-keys` and `PATCH /api-keys/{id}`.

@@ -3,20 +3,24 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use cabana_store::{Build, BuildStatus, Template as Row};
 use cabana_types::limits::PAGE;
 use cabana_types::routing::ENVD_VERSION;
-use cabana_types::wire::{Template, TemplateAlias, TemplateBuild, TemplateWithBuilds};
+use cabana_types::wire::{Template, TemplateAlias, TemplateBuild, TemplatePage, TemplateWithBuilds};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::App;
+use super::novita::is_novita;
 use super::query::Query;
 use crate::auth::Caller;
-use crate::error::Refusal;
+use crate::error::{Refusal, short};
 
 /// Builds that are shown with a template.
 const MAX_BUILDS: u32 = 100;
+const NOVITA_LIMIT: u32 = 20;
+const MAX_PAGE: i64 = 1_000_000;
 const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-next-token");
 
 /// List templates.
@@ -36,17 +40,24 @@ pub(super) async fn list_templates(
     params(
         ("limit" = Option<u32>, Query, description = "Rows of a page, 1 to 100 (default)"),
         ("nextToken" = Option<String>, Query, description = "`x-next-token` of the page before"),
+        ("page" = Option<u32>, Query, description = "Asks for Novita's form of a page, from 1"),
+        ("template_type" = Option<String>, Query, description = "Novita's kinds: `template_build` or `snapshot_template`"),
     ),
-    responses((status = 200, description = "A page", body = Vec<Template>, headers(
+    responses((status = 200, description = "A page; an object `TemplatePage` for Novita's clients", body = Vec<Template>, headers(
         ("x-next-token" = String, description = "Where the next page goes on; absent on the last"),
     ))))]
 pub(super) async fn list_templates_v2(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
+    sent: HeaderMap,
     query: Query,
-) -> Result<(HeaderMap, Json<Vec<Template>>), Refusal> {
-    let limit = query.limit(*PAGE.end(), *PAGE.end())? as usize;
+) -> Result<Response, Refusal> {
+    let novita = query.text("page").is_some() || query.text("template_type").is_some() || is_novita(&sent);
     let all: Vec<Template> = app.store.templates(&caller.team).await?.into_iter().filter_map(shown).collect();
+    if novita {
+        return Ok(Json(page(&query, all)?).into_response());
+    }
+    let limit = query.limit(*PAGE.end(), *PAGE.end())? as usize;
     let start = match query.text("nextToken") {
         None => 0,
         Some(token) => match all.iter().position(|t| t.template_id.as_str() == token) {
@@ -61,7 +72,26 @@ pub(super) async fn list_templates_v2(
     {
         headers.insert(NEXT_TOKEN, last);
     }
-    Ok((headers, Json(page)))
+    Ok((headers, Json(page)).into_response())
+}
+
+/// Novita's form of a page.
+fn page(query: &Query, mut all: Vec<Template>) -> Result<TemplatePage, Refusal> {
+    let limit = query.limit(NOVITA_LIMIT, *PAGE.end())?;
+    let page = query.number("page", 1..=MAX_PAGE)?.and_then(|page| u64::try_from(page).ok()).unwrap_or(1);
+    match query.text("template_type") {
+        None | Some("template_build") => {}
+        // There are no snapshots yet.
+        Some("snapshot_template") => all.clear(),
+        Some(other) => {
+            let text = format!("template_type must be template_build or snapshot_template, not {:?}", short(other));
+            return Err(Refusal::invalid(text));
+        }
+    }
+    let total = all.len() as u64;
+    let skip = usize::try_from((page - 1) * u64::from(limit)).unwrap_or(usize::MAX);
+    let templates = all.into_iter().skip(skip).take(limit as usize).collect();
+    Ok(TemplatePage { templates, total, page, limit, total_pages: total.div_ceil(u64::from(limit)) })
 }
 
 /// A template with its builds.

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use cabana_types::SandboxId;
 use cabana_types::limits::{DEFAULT_TIMEOUT_SECONDS, DEFAULT_TIMEOUT_V1_SECONDS, MAX_REFRESH_SECONDS, within};
-use cabana_types::wire::{RefreshRequest, Sandbox, TimeoutRequest};
+use cabana_types::wire::{ConnectRequest, RefreshRequest, Sandbox, TimeoutRequest};
+use cabana_types::{ErrorCode, SandboxId};
 use http::StatusCode;
 
 use super::App;
 use super::body::{Body, OptionalBody};
+use super::policy::Policy;
 use super::sandbox_ref::SandboxRef;
 use crate::auth::Caller;
 use crate::error::Refusal;
@@ -50,34 +51,61 @@ pub(super) async fn refresh(
 }
 
 /// Connect to a sandbox: its access, and a life of at least so many seconds.
-#[utoipa::path(post, path = "/v2/sandboxes/{sandboxID}/connect", tag = "sandboxes", request_body = Option<TimeoutRequest>,
+#[utoipa::path(post, path = "/v2/sandboxes/{sandboxID}/connect", tag = "sandboxes", request_body = Option<ConnectRequest>,
     params(("sandboxID" = String, Path, description = "Its id")),
     responses((status = 200, description = "It is up", body = Sandbox)))]
 pub(super) async fn connect(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
-    OptionalBody(request): OptionalBody<TimeoutRequest>,
+    OptionalBody(request): OptionalBody<ConnectRequest>,
 ) -> Result<Json<Sandbox>, Refusal> {
     let seconds = match request.timeout {
         Some(_) => required(&app, request.timeout)?,
         None => DEFAULT_TIMEOUT_SECONDS,
     };
+    agree(&app, &caller, &id, &request).await?;
     Ok(Json(app.answer(change(&app, &caller, &id, seconds, true).await?)))
 }
 
 /// Connect to a sandbox, as older clients do: the timeout must be there.
-#[utoipa::path(post, path = "/sandboxes/{sandboxID}/connect", tag = "sandboxes", request_body = TimeoutRequest,
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/connect", tag = "sandboxes", request_body = ConnectRequest,
     params(("sandboxID" = String, Path, description = "Its id")),
     responses((status = 200, description = "It is up", body = Sandbox)))]
 pub(super) async fn connect_v1(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
-    Body(request): Body<TimeoutRequest>,
+    Body(request): Body<ConnectRequest>,
 ) -> Result<Json<Sandbox>, Refusal> {
     let seconds = required(&app, request.timeout)?;
+    agree(&app, &caller, &id, &request).await?;
     Ok(Json(app.answer(change(&app, &caller, &id, seconds, true).await?)))
+}
+
+/// What connect asks of a running sandbox must be so already: dropped in silence, a port that the client believes private would be open.
+async fn agree(app: &App, caller: &Caller, id: &SandboxId, request: &ConnectRequest) -> Result<(), Refusal> {
+    let ConnectRequest { secure, allow_public_traffic, network, .. } = request;
+    if secure.is_none() && allow_public_traffic.is_none() && network.is_none() {
+        return Ok(());
+    }
+    let row = app.running(&caller.team, id).await?;
+    let policy = Policy::read(network.as_ref())?;
+    let private = policy.private || *allow_public_traffic == Some(false);
+    let differs = [
+        ("secure", *secure == Some(true) && !row.secure),
+        ("allowPublicTraffic", private && row.traffic.token.is_none()),
+        ("denyOut", policy.denied && row.internet),
+        ("maskRequestHost", policy.mask_host.is_some() && policy.mask_host != row.traffic.mask_host),
+        ("httpsPorts", !policy.https_ports.is_empty() && policy.https_ports != row.traffic.https_ports),
+    ];
+    match differs.into_iter().find(|(_, differs)| *differs) {
+        None => Ok(()),
+        Some((what, _)) => {
+            let text = format!("Changing {what} of a running sandbox is not available on this server yet");
+            Err(Refusal::new(ErrorCode::NotSupported, text))
+        }
+    }
 }
 
 fn required(app: &App, timeout: Option<i64>) -> Result<u64, Refusal> {

@@ -1,81 +1,133 @@
-//! What E2B's clients may ask and this server cannot do yet: a clear answer instead of a missing route.
+//! What E2B's and Novita's clients may ask and this server cannot do yet: a clear answer that names the capability, instead of a missing
+//! route.
 
 use std::sync::Arc;
 
-use axum::Extension;
-use axum::extract::State;
+use axum::extract::{RawPathParams, State};
+use axum::routing::{MethodFilter, on};
+use axum::{Extension, Router};
 use cabana_types::ErrorCode;
+use cabana_types::routing::parse_sandbox_ref;
+use utoipa::openapi::path::{HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn};
+use utoipa::openapi::{ObjectBuilder, OpenApi, Required, Type};
 
 use super::App;
-use super::sandbox_ref::SandboxRef;
 use crate::auth::Caller;
 use crate::error::Refusal;
 
-fn not_yet(what: &str) -> Refusal {
-    Refusal::new(ErrorCode::NotSupported, format!("{what} is not available on this server yet"))
+/// Method, path, and what it would do.
+const LATER: &[(&str, &str, &str)] = &[
+    ("POST", "/sandboxes/{sandboxID}/pause", "Pausing a sandbox"),
+    ("POST", "/sandboxes/{sandboxID}/resume", "Resuming a sandbox"),
+    ("POST", "/sandboxes/{sandboxID}/fork", "Forking a sandbox"),
+    ("POST", "/sandboxes/{sandboxID}/snapshots", "Taking a snapshot"),
+    ("PUT", "/sandboxes/{sandboxID}/network", "Changing the network policy of a running sandbox"),
+    ("GET", "/snapshots", "Listing snapshots"),
+    ("POST", "/sandboxes/{sandboxID}/clone", "Cloning a sandbox"),
+    ("POST", "/sandboxes/{sandboxID}/reset", "Resetting a sandbox"),
+    ("POST", "/sandboxes/{sandboxID}/commit", "Making a template of a sandbox"),
+    ("POST", "/sandboxes/{sandboxID}/hotplug-memory", "Adding memory to a running sandbox"),
+    ("POST", "/sandboxes/{sandboxID}/volume-mounts", "Mounting a volume"),
+    ("DELETE", "/sandboxes/{sandboxID}/volume-mounts", "Unmounting a volume"),
+    ("POST", "/v3/templates", "Building a template"),
+    ("POST", "/v2/templates", "Building a template"),
+    ("POST", "/templates", "Building a template"),
+    ("POST", "/templates/{templateID}", "Building a template"),
+    ("POST", "/templates/{templateID}/builds/{buildID}", "Building a template"),
+    ("POST", "/v2/templates/{templateID}/builds/{buildID}", "Building a template"),
+    ("GET", "/templates/{templateID}/builds/{buildID}/status", "Following a template's build"),
+    ("GET", "/templates/{templateID}/builds/{buildID}/logs", "Following a template's build"),
+    ("GET", "/templates/{templateID}/files/{hash}", "Uploading files for a template"),
+    ("DELETE", "/templates/{templateID}", "Deleting a template or snapshot"),
+    ("PATCH", "/templates/{templateID}", "Changing a template"),
+    ("PATCH", "/v2/templates/{templateID}", "Changing a template"),
+    ("POST", "/templates/tags", "Tagging a template"),
+    ("DELETE", "/templates/tags", "Tagging a template"),
+    ("GET", "/templates/{templateID}/tags", "Tagging a template"),
+    ("GET", "/templates/{templateID}/tags/count", "Tagging a template"),
+    ("GET", "/templates/{templateID}/tags/exists", "Tagging a template"),
+    ("GET", "/templates/{templateID}/tags/groups", "Tagging a template"),
+    ("GET", "/templates/{templateID}/tags/{tag}/assignments", "Tagging a template"),
+    ("GET", "/volumes", "Keeping volumes"),
+    ("POST", "/volumes", "Keeping volumes"),
+    ("GET", "/volumes/{volumeID}", "Keeping volumes"),
+    ("PATCH", "/volumes/{volumeID}", "Keeping volumes"),
+    ("DELETE", "/volumes/{volumeID}", "Keeping volumes"),
+    ("GET", "/volumecontent/{volumeID}/dir", "Keeping volumes"),
+    ("POST", "/volumecontent/{volumeID}/dir", "Keeping volumes"),
+    ("GET", "/volumecontent/{volumeID}/path", "Keeping volumes"),
+    ("PATCH", "/volumecontent/{volumeID}/path", "Keeping volumes"),
+    ("DELETE", "/volumecontent/{volumeID}/path", "Keeping volumes"),
+    ("GET", "/volumecontent/{volumeID}/file", "Keeping volumes"),
+    ("PUT", "/volumecontent/{volumeID}/file", "Keeping volumes"),
+    ("GET", "/secrets", "Keeping secrets"),
+    ("POST", "/secrets", "Keeping secrets"),
+    ("GET", "/secrets/{secretID}", "Keeping secrets"),
+    ("POST", "/secrets/{secretID}", "Keeping secrets"),
+    ("PUT", "/secrets/{secretID}", "Keeping secrets"),
+    ("DELETE", "/secrets/{secretID}", "Keeping secrets"),
+    ("GET", "/events/webhooks", "Sending events to webhooks"),
+    ("POST", "/events/webhooks", "Sending events to webhooks"),
+    ("GET", "/events/webhooks/{webhookID}", "Sending events to webhooks"),
+    ("PATCH", "/events/webhooks/{webhookID}", "Sending events to webhooks"),
+    ("DELETE", "/events/webhooks/{webhookID}", "Sending events to webhooks"),
+];
+
+/// Adds the routes, without their description.
+pub(super) fn routes(mut router: Router<Arc<App>>) -> Router<Arc<App>> {
+    for (method, path, what) in LATER {
+        let filter = match *method {
+            "GET" => MethodFilter::GET,
+            "PUT" => MethodFilter::PUT,
+            "PATCH" => MethodFilter::PATCH,
+            "DELETE" => MethodFilter::DELETE,
+            _ => MethodFilter::POST,
+        };
+        let answer = move |State(app): State<Arc<App>>, Extension(caller): Extension<Caller>, path: RawPathParams| async move {
+            refuse(&app, &caller, &path, what).await
+        };
+        router = router.route(path, on(filter, answer));
+    }
+    router
 }
 
-/// For a sandbox that is up; others are told what became of them.
-async fn refuse(app: &App, caller: &Caller, id: SandboxRef, what: &str) -> Refusal {
-    match app.running(&caller.team, &id.0).await {
-        Ok(_) => not_yet(what),
-        Err(refusal) => refusal,
+/// Describes the routes.
+pub(super) fn describe(document: &mut OpenApi) {
+    for (method, path, what) in LATER {
+        let method = match *method {
+            "GET" => HttpMethod::Get,
+            "PUT" => HttpMethod::Put,
+            "PATCH" => HttpMethod::Patch,
+            "DELETE" => HttpMethod::Delete,
+            _ => HttpMethod::Post,
+        };
+        let mut operation = OperationBuilder::new().tag("later").summary(Some(format!("{what}. Not available yet.")));
+        for name in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
+            let parameter = ParameterBuilder::new()
+                .name(name)
+                .parameter_in(ParameterIn::Path)
+                .required(Required::True)
+                .schema(Some(ObjectBuilder::new().schema_type(Type::String)));
+            operation = operation.parameter(parameter);
+        }
+        document.paths.add_path_operation(*path, vec![method], operation.build());
     }
 }
 
-/// Pause a sandbox. Not available yet.
-#[utoipa::path(post, path = "/sandboxes/{sandboxID}/pause", tag = "later",
-    params(("sandboxID" = String, Path, description = "Its id")), responses())]
-pub(super) async fn pause(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<Caller>,
-    id: SandboxRef,
-) -> Refusal {
-    refuse(&app, &caller, id, "Pausing a sandbox").await
-}
-
-/// Resume a sandbox. Not available yet.
-#[utoipa::path(post, path = "/sandboxes/{sandboxID}/resume", tag = "later",
-    params(("sandboxID" = String, Path, description = "Its id")), responses())]
-pub(super) async fn resume(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<Caller>,
-    id: SandboxRef,
-) -> Refusal {
-    refuse(&app, &caller, id, "Resuming a sandbox").await
-}
-
-/// Fork a sandbox. Not available yet.
-#[utoipa::path(post, path = "/sandboxes/{sandboxID}/fork", tag = "later",
-    params(("sandboxID" = String, Path, description = "Its id")), responses())]
-pub(super) async fn fork(State(app): State<Arc<App>>, Extension(caller): Extension<Caller>, id: SandboxRef) -> Refusal {
-    refuse(&app, &caller, id, "Forking a sandbox").await
-}
-
-/// Snapshot a sandbox. Not available yet.
-#[utoipa::path(post, path = "/sandboxes/{sandboxID}/snapshots", tag = "later",
-    params(("sandboxID" = String, Path, description = "Its id")), responses())]
-pub(super) async fn snapshot(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<Caller>,
-    id: SandboxRef,
-) -> Refusal {
-    refuse(&app, &caller, id, "Taking a snapshot").await
-}
-
-/// List snapshots. Not available yet.
-#[utoipa::path(get, path = "/snapshots", tag = "later", responses())]
-pub(super) async fn list_snapshots() -> Refusal {
-    not_yet("Listing snapshots")
-}
-
-/// Change a sandbox's network policy. Not available yet.
-#[utoipa::path(put, path = "/sandboxes/{sandboxID}/network", tag = "later",
-    params(("sandboxID" = String, Path, description = "Its id")), responses())]
-pub(super) async fn set_network(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<Caller>,
-    id: SandboxRef,
-) -> Refusal {
-    refuse(&app, &caller, id, "Changing the network policy of a running sandbox").await
+/// For what is there; about anything else the answer is that it is not.
+async fn refuse(app: &App, caller: &Caller, path: &RawPathParams, what: &str) -> Refusal {
+    for (name, value) in path {
+        let found = match name {
+            "sandboxID" => match parse_sandbox_ref(value) {
+                Some(id) => app.running(&caller.team, &id).await.map(drop),
+                None => Err(Refusal::no_sandbox(value)),
+            },
+            "templateID" => app.find_template(&caller.team, value).await.map(drop),
+            _ => Ok(()),
+        };
+        if let Err(refusal) = found {
+            return refusal;
+        }
+    }
+    Refusal::new(ErrorCode::NotSupported, format!("{what} is not available on this server yet"))
 }

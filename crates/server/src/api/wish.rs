@@ -148,6 +148,7 @@ fn refuse_unsupported(request: &NewSandbox) -> Result<(), Refusal> {
         ("autoResume", request.auto_resume.is_some_and(|a| a.enabled)),
         ("mcp", request.mcp.as_ref().is_some_and(is_something)),
         ("iam", request.iam.as_ref().is_some_and(is_something)),
+        ("secrets", request.secrets.as_ref().is_some_and(is_something)),
         ("volumeMounts", request.volume_mounts.as_ref().is_some_and(|v| !v.is_empty())),
     ];
     match asked.into_iter().find(|(_, asked)| *asked) {

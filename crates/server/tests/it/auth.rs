@@ -78,7 +78,7 @@ fn a_team_sees_its_key() {
 #[test]
 fn unknown_routes_and_methods_have_the_same_form() {
     let server = TestServer::start();
-    for path in ["/nothing", "/v3/templates", "/sandboxes/x/y/z", "/%ff", "//"] {
+    for path in ["/nothing", "/v9/templates", "/sandboxes/x/y/z", "/%ff", "//"] {
         server.get(path).error(404, "route_not_found");
     }
     server.call("PATCH", "/sandboxes", None).error(405, "method_not_allowed");

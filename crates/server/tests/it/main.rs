@@ -10,6 +10,7 @@ mod keys;
 mod kill;
 mod listing;
 mod metrics;
+mod novita;
 mod openapi;
 mod reading;
 mod restart;

@@ -94,16 +94,45 @@ fn the_server_says_what_it_is() {
 fn what_is_not_there_yet_says_so() {
     let server = TestServer::start();
     let id = server.create();
-    for (method, path) in [
-        ("POST", format!("/sandboxes/{id}/pause")),
-        ("POST", format!("/sandboxes/{id}/resume")),
-        ("POST", format!("/sandboxes/{id}/fork")),
-        ("POST", format!("/sandboxes/{id}/snapshots")),
-        ("PUT", format!("/sandboxes/{id}/network")),
-        ("GET", "/snapshots".to_owned()),
+    let template = "/templates/base";
+    let build = "builds/00000000-0000-4000-8000-000000000000";
+    for (method, path, what) in [
+        ("POST", format!("/sandboxes/{id}/pause"), "Pausing"),
+        ("POST", format!("/sandboxes/{id}/resume"), "Resuming"),
+        ("POST", format!("/sandboxes/{id}/fork"), "Forking"),
+        ("POST", format!("/sandboxes/{id}/snapshots"), "snapshot"),
+        ("PUT", format!("/sandboxes/{id}/network"), "network"),
+        ("POST", format!("/sandboxes/{id}/clone"), "Cloning"),
+        ("POST", format!("/sandboxes/{id}/reset"), "Resetting"),
+        ("POST", format!("/sandboxes/{id}/commit"), "template of a sandbox"),
+        ("POST", format!("/sandboxes/{id}/hotplug-memory"), "memory"),
+        ("POST", format!("/sandboxes/{id}/volume-mounts"), "volume"),
+        ("DELETE", format!("/sandboxes/{id}/volume-mounts"), "volume"),
+        ("GET", "/snapshots".to_owned(), "snapshots"),
+        ("POST", "/v3/templates".to_owned(), "Building"),
+        ("POST", format!("/v2{template}/{build}"), "Building"),
+        ("GET", format!("{template}/{build}/status"), "build"),
+        ("GET", format!("{template}/{build}/logs"), "build"),
+        ("GET", format!("{template}/files/abc"), "files"),
+        ("GET", format!("{template}/tags"), "Tagging"),
+        ("POST", "/templates/tags".to_owned(), "Tagging"),
+        ("DELETE", "/templates/tags".to_owned(), "Tagging"),
+        ("DELETE", template.to_owned(), "Deleting"),
+        ("PATCH", format!("/v2{template}"), "Changing"),
+        ("GET", "/volumes".to_owned(), "volumes"),
+        ("POST", "/volumes".to_owned(), "volumes"),
+        ("DELETE", "/volumes/v".to_owned(), "volumes"),
+        ("GET", "/secrets".to_owned(), "secrets"),
+        ("POST", "/secrets/s".to_owned(), "secrets"),
+        ("GET", "/events/webhooks".to_owned(), "webhooks"),
     ] {
         let told = server.call(method, &path, None).error(400, "not_supported");
-        assert!(told.ends_with("is not available on this server yet"), "{path}: {told}");
+        assert!(told.contains(what) && told.ends_with("is not available on this server yet"), "{path}: {told}");
     }
+    // What is not there is not there: clients ask to know.
     server.post("/sandboxes/inothing/pause", json!({})).error(404, "sandbox_not_found");
+    server.call("DELETE", "/templates/nothing", None).error(404, "template_not_found");
+    server.call("DELETE", "/templates/default%2Fsnap%3Av1", None).error(404, "template_not_found");
+    server.call("PUT", "/volumes", None).error(405, "method_not_allowed");
+    server.get("/nothing").error(404, "route_not_found");
 }

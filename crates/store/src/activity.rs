@@ -1,0 +1,136 @@
+//! What was done with sandboxes, told with fewer names than the events that it is read from: `create`, `update`, `timeout`, `delete`.
+
+use cabana_types::{SandboxId, TeamId};
+use jiff::Timestamp;
+use sqlx::{QueryBuilder, Sqlite};
+
+use crate::column::{Columns, micros};
+use crate::{Error, Order, Store, event};
+
+/// More are not counted.
+pub const MOST_COUNTED: u32 = 10_000;
+
+/// One thing that was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Activity {
+    /// Id of the event.
+    pub id: String,
+    /// What was done.
+    pub name: String,
+    /// Whether that is because something went wrong.
+    pub failed: bool,
+    /// Why, in words.
+    pub reason: String,
+    /// When.
+    pub at: Timestamp,
+    /// With which sandbox.
+    pub sandbox: SandboxId,
+    /// Its template.
+    pub template: String,
+    /// The alias by which that was known.
+    pub alias: Option<String>,
+}
+
+/// Which to read.
+#[derive(Debug, Clone)]
+pub struct ActivityQuery {
+    /// Whose.
+    pub team: TeamId,
+    /// With one sandbox only.
+    pub sandbox: Option<SandboxId>,
+    /// With sandboxes of one template only.
+    pub template: Option<String>,
+    /// Only these, if any is named.
+    pub names: Vec<String>,
+    /// Only what went wrong, or only what did not.
+    pub failed: Option<bool>,
+    /// Not before this time.
+    pub from: Option<Timestamp>,
+    /// Not after this time.
+    pub until: Option<Timestamp>,
+    /// Oldest or newest first.
+    pub order: Order,
+    /// Skip so many.
+    pub offset: u32,
+    /// At most so many.
+    pub limit: u32,
+}
+
+impl Store {
+    /// A page, and how many there are in all; above [`MOST_COUNTED`] only that there are so many.
+    pub async fn activity(&self, query: &ActivityQuery) -> Result<(Vec<Activity>, u64), Error> {
+        let mut sql = QueryBuilder::new("select * from (");
+        select(&mut sql, query);
+        sql.push(match query.order {
+            Order::Ascending => " order by seq asc",
+            Order::Descending => " order by seq desc",
+        });
+        sql.push(" limit ").push_bind(query.limit).push(" offset ").push_bind(query.offset);
+        let rows = sql.build().fetch_all(self.reader()).await.map_err(|e| Error::query("list activity", e))?;
+        let mut sql = QueryBuilder::new("select count(*) from (select 1 from (");
+        select(&mut sql, query);
+        sql.push(" limit ").push_bind(MOST_COUNTED).push(")");
+        let total: i64 =
+            sql.build_query_scalar().fetch_one(self.reader()).await.map_err(|e| Error::query("count activity", e))?;
+        let rows = rows.iter().map(|row| {
+            let row = Columns(row);
+            Ok(Activity {
+                id: row.text("id")?,
+                name: row.text("name")?,
+                failed: row.flag("failed")?,
+                reason: row.text("reason")?,
+                at: row.time("at")?,
+                sandbox: row.id("sandbox")?,
+                template: row.text("template")?,
+                alias: row.text_or_none("alias")?,
+            })
+        });
+        Ok((rows.collect::<Result<_, Error>>()?, u64::try_from(total).map_err(|e| Error::decode("count", e))?))
+    }
+}
+
+/// The inner selection and its conditions, up to the order.
+fn select(sql: &mut QueryBuilder<Sqlite>, query: &ActivityQuery) {
+    sql.push(
+        "select e.seq, e.id, e.at, e.sandbox, s.template, s.alias, coalesce(e.data ->> 'reason', '') as reason,
+            case
+                when e.kind = 'sandbox.lifecycle.created' then 'create'
+                when e.kind = 'sandbox.lifecycle.updated' then 'update'
+                when e.data ->> '$.cause.kind' = 'create_failed' then 'create'
+                when e.data ->> '$.cause.kind' = 'expired' then 'timeout'
+                else 'delete'
+            end as name,
+            e.kind = 'sandbox.lifecycle.killed' and e.data ->> '$.cause.kind' not in ('killed', 'expired')
+                or e.kind = 'sandbox.lifecycle.updated' and e.data ->> 'reason' = 'oom' as failed
+         from events e join sandboxes s on s.id = e.sandbox where e.kind in (",
+    );
+    let mut kinds = sql.separated(", ");
+    for kind in [event::CREATED, event::UPDATED, event::KILLED] {
+        kinds.push_bind(kind);
+    }
+    sql.push(") and e.team = ").push_bind(query.team.as_str().to_owned());
+    if let Some(sandbox) = &query.sandbox {
+        sql.push(" and e.sandbox = ").push_bind(sandbox.as_str().to_owned());
+    }
+    if let Some(template) = &query.template {
+        sql.push(" and s.template = ").push_bind(template.clone());
+    }
+    if let Some(from) = query.from {
+        sql.push(" and e.at >= ").push_bind(micros(from));
+    }
+    if let Some(until) = query.until {
+        sql.push(" and e.at < ").push_bind(micros(until) + 1_000_000);
+    }
+    sql.push(") where true");
+    if !query.names.is_empty() {
+        sql.push(" and name in (");
+        let mut names = sql.separated(", ");
+        for name in &query.names {
+            names.push_bind(name.clone());
+        }
+        sql.push(")");
+    }
+    if let Some(failed) = query.failed {
+        sql.push(" and failed = ").push_bind(failed);
+    }
+}
