@@ -1,19 +1,23 @@
-"""A name server on loopback that knows one name. The server under test forwards sandboxes' queries to it, so that no query leaves the machine."""
+"""A name server on loopback that knows few names. The server under test forwards sandboxes' queries to one, so that no query leaves the
+machine; clients of a TLS domain find it by another."""
 
 import os
 import socket
 import struct
 import threading
+from typing import Callable
 
 KNOWN = "known.sandbox.test"
 ADDRESS = "192.0.2.53"
 
 
 class NameServer:
-    def __init__(self):
+    def __init__(self, knows: Callable[[str], str | None] = {KNOWN: ADDRESS}.get, network: int = 53):
+        """`knows` gives the address of a name; `network` keeps several name servers of one run apart."""
+        self.knows = knows
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         # Every address of 127.0.0.0/8 is this machine's, so several runs do not meet at port 53.
-        self.address = f"127.53.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
+        self.address = f"127.{network}.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
         self.socket.bind((self.address, 53))
         self.asked: list[str] = []
         threading.Thread(target=self.serve, daemon=True).start()
@@ -28,8 +32,8 @@ class NameServer:
             question, (kind,) = query[12 : at + 5], struct.unpack(">H", query[at + 1 : at + 3])
             name = ".".join(labels).lower()
             self.asked.append(name)
-            known = name == KNOWN
-            answers = known and kind == 1
-            head = query[:2] + struct.pack(">HHHHH", 0x8180 if known else 0x8183, 1, int(answers), 0, 0)
-            record = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 60, 4) + socket.inet_aton(ADDRESS) if answers else b""
+            address = self.knows(name)
+            answers = address is not None and kind == 1
+            head = query[:2] + struct.pack(">HHHHH", 0x8183 if address is None else 0x8180, 1, int(answers), 0, 0)
+            record = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 60, 4) + socket.inet_aton(address) if answers else b""
             self.socket.sendto(head + question + record, client)

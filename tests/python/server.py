@@ -30,7 +30,6 @@ class Server:
     def __init__(self, data: Path, **settings: str):
         self.data, self.settings = data, settings
         self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen | None = None
         CACHE.mkdir(exist_ok=True)
         self.log = CACHE / f"server-{self.port}.log"
@@ -42,8 +41,38 @@ class Server:
         except BlockingIOError:
             raise RuntimeError(f"another test run uses {data}: set CABANA_TEST_DATA to another directory") from None
 
+    @classmethod
+    def attached(cls, data: Path, handle: str, **settings: str) -> "Server":
+        """The server of another test run, by its `handle`: it can be asked, but neither started nor stopped."""
+        server = cls.__new__(cls)
+        port, pid = handle.split(":")
+        server.data, server.settings, server.process = data, settings, None
+        server.port, server.log = int(port), CACHE / f"server-{port}.log"
+        server.other = int(pid)
+        return server
+
+    @property
+    def handle(self) -> str:
+        return f"{self.port}:{self.pid}"
+
+    other: int | None = None
+
+    @property
+    def secure(self) -> bool:
+        return self.settings.get("CABANA_TLS_MODE", "off") != "off"
+
+    @property
+    def ca(self) -> str:
+        return str(self.data / "tls/ca.pem")
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self.secure else 'http'}://127.0.0.1:{self.port}"
+
     @property
     def pid(self) -> int:
+        if self.other is not None:
+            return self.other
         assert self.process is not None, "the server is not running"
         return self.process.pid
 
@@ -54,10 +83,13 @@ class Server:
     @property
     def environment(self) -> dict[str, str]:
         """What a client needs, the same that the server prints for people."""
-        return {"E2B_API_URL": self.url, "E2B_SANDBOX_URL": self.url, "E2B_API_KEY": self.key}
+        if not self.secure:
+            return {"E2B_API_URL": self.url, "E2B_SANDBOX_URL": self.url, "E2B_API_KEY": self.key}
+        trust = dict.fromkeys(("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"), self.ca)
+        return {"E2B_DOMAIN": f"{self.settings['CABANA_DOMAIN']}:{self.port}", "E2B_API_KEY": self.key, **trust}
 
     def client(self, timeout: float = 60.0) -> Client:
-        return Client(self.url, self.key, timeout)
+        return Client(self.url, self.key, timeout, self.ca if self.secure else None)
 
     def start(self, within: float = 60.0) -> None:
         """Starts it and returns when it answers and the base template is ready (the very first time that takes minutes)."""

@@ -4,6 +4,7 @@ send, and it measures the server rather than an SDK."""
 import base64
 import http.client
 import json
+import ssl
 import struct
 from dataclasses import dataclass
 from typing import Any, Iterator
@@ -39,10 +40,15 @@ class Box:
 class Client:
     """One keep-alive connection. Not for use by several threads at once."""
 
-    def __init__(self, url: str, key: str | None, timeout: float = 60.0):
+    def __init__(self, url: str, key: str | None, timeout: float = 60.0, ca: str | None = None):
+        """`ca` is whom to believe at an https:// URL."""
         parts = urlsplit(url)
         self.host, self.port, self.key = parts.hostname, parts.port, key
-        self.connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
+        if parts.scheme == "https":
+            context = ssl.create_default_context(cafile=ca)
+            self.connection = http.client.HTTPSConnection(self.host, self.port, timeout=timeout, context=context)
+        else:
+            self.connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
 
     def close(self) -> None:
         self.connection.close()
