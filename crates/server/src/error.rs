@@ -121,6 +121,7 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | ErrorCode::SandboxStateConflict
         | ErrorCode::IdempotencyConflict
         | ErrorCode::LastKey => StatusCode::CONFLICT,
+        ErrorCode::IdempotencyMismatch => StatusCode::UNPROCESSABLE_ENTITY,
         ErrorCode::SandboxCapacityUnavailable => StatusCode::TOO_MANY_REQUESTS,
         ErrorCode::SandboxUnresponsive => StatusCode::BAD_GATEWAY,
         ErrorCode::StorageFull => StatusCode::INSUFFICIENT_STORAGE,
@@ -185,7 +186,7 @@ impl From<lifecycle::CreateError> for Refusal {
                 ),
             ),
             E::Conflict { key } => Self::new(
-                ErrorCode::IdempotencyConflict,
+                ErrorCode::IdempotencyMismatch,
                 format!("The idempotency key {key} was used before with another request; choose another one"),
             ),
             E::Spent { key, id, cause } => Self::new(

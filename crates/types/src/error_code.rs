@@ -58,6 +58,8 @@ codes! {
     /// The sandbox is in a state, or on its way to one, in which this cannot be done.
     SandboxStateConflict => "sandbox_state_conflict",
     /// An idempotency key was used again with another request.
+    IdempotencyMismatch => "idempotency_mismatch",
+    /// The sandbox that an idempotency key stands for is gone, or still coming up.
     IdempotencyConflict => "idempotency_conflict",
     /// The server or the team has no room for another sandbox.
     SandboxCapacityUnavailable => "sandbox_capacity_unavailable",

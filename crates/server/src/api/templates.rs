@@ -35,6 +35,17 @@ pub(super) async fn list_templates(
     Ok(Json(rows.into_iter().filter_map(shown).collect()))
 }
 
+/// List the templates that are there for every team.
+#[utoipa::path(get, path = "/default-templates", tag = "templates",
+    responses((status = 200, description = "Templates", body = Vec<Template>)))]
+pub(super) async fn default_templates(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<Vec<Template>>, Refusal> {
+    let rows = app.store.templates(&caller.team).await?;
+    Ok(Json(rows.into_iter().filter(|row| row.public).filter_map(shown).collect()))
+}
+
 /// List templates, page by page.
 #[utoipa::path(get, path = "/v2/templates", tag = "templates",
     params(

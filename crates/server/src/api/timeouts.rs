@@ -83,6 +83,20 @@ pub(super) async fn connect_v1(
     Ok(Json(app.answer(change(&app, &caller, &id, seconds, true).await?)))
 }
 
+/// Resume a sandbox, as the oldest clients do. Sandboxes are never paused, so there is nothing to resume.
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/resume", tag = "sandboxes",
+    params(("sandboxID" = String, Path, description = "Its id")),
+    responses((status = 409, description = "It is running", body = cabana_types::wire::ErrorBody)))]
+pub(super) async fn resume(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    SandboxRef(id): SandboxRef,
+) -> Result<StatusCode, Refusal> {
+    app.running(&caller.team, &id).await?;
+    let text = format!("Sandbox {id} is already running; connect to it with POST /v2/sandboxes/{id}/connect");
+    Err(Refusal::new(ErrorCode::SandboxStateConflict, text))
+}
+
 /// What connect asks of a running sandbox must be so already: dropped in silence, a port that the client believes private would be open.
 async fn agree(app: &App, caller: &Caller, id: &SandboxId, request: &ConnectRequest) -> Result<(), Refusal> {
     let ConnectRequest { secure, allow_public_traffic, network, .. } = request;

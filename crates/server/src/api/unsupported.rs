@@ -18,7 +18,6 @@ use crate::error::Refusal;
 /// Method, path, and what it would do.
 const LATER: &[(&str, &str, &str)] = &[
     ("POST", "/sandboxes/{sandboxID}/pause", "Pausing a sandbox"),
-    ("POST", "/sandboxes/{sandboxID}/resume", "Resuming a sandbox"),
     ("POST", "/sandboxes/{sandboxID}/fork", "Forking a sandbox"),
     ("POST", "/sandboxes/{sandboxID}/snapshots", "Taking a snapshot"),
     ("PUT", "/sandboxes/{sandboxID}/network", "Changing the network policy of a running sandbox"),

@@ -94,4 +94,15 @@ fn browsers_may_ask() {
     let answer = send(server.address, "OPTIONS", "/v2/sandboxes", &headers, None).expect("answer");
     assert_eq!(answer.status, 200);
     assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
+    assert_eq!(answer.header("access-control-allow-headers"), Some("*"));
+    assert_eq!(answer.header("access-control-allow-methods"), Some("*"));
+    // Also where the answer is a refusal, or a page could not read it.
+    let origin = [("origin", "https://a.test")];
+    for (method, path) in [("GET", "/v2/sandboxes"), ("GET", "/nothing"), ("PUT", "/v2/sandboxes"), ("GET", "/health")]
+    {
+        let answer = send(server.address, method, path, &origin, None).expect("answer");
+        assert_eq!(answer.header("access-control-allow-origin"), Some("*"), "{method} {path}");
+    }
+    let listed = server.call_with("GET", "/v2/sandboxes", &origin, None).is(200);
+    assert_eq!(listed.header("access-control-expose-headers"), Some("*"), "pages read x-next-token");
 }

@@ -23,12 +23,12 @@ fn a_repeated_request_finds_its_sandbox() {
     // The server is full now; a repeated request still finds its sandbox.
     assert_eq!(post(&server, "key-2", json!({})).is(201).json(), other.json());
     post(&server, "key-3", json!({})).error(429, "sandbox_capacity_unavailable");
-    let told = post(&server, "key-1", json!({"metadata": {"a": "other"}})).error(409, "idempotency_conflict");
+    let told = post(&server, "key-1", json!({"metadata": {"a": "other"}})).error(422, "idempotency_mismatch");
     assert!(told.contains("key-1"), "{told}");
     // The older route makes another kind of sandbox.
     let body = json!({"templateID": "base"});
     let v1 = server.call_with("POST", "/sandboxes", &[("Idempotency-Key", "key-2")], Some(body));
-    v1.error(409, "idempotency_conflict");
+    v1.error(422, "idempotency_mismatch");
     // It also survives a restart.
     let server = server.restart();
     assert_eq!(post(&server, "key-2", json!({})).is(201).json(), other.json());

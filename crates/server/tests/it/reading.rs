@@ -98,7 +98,6 @@ fn what_is_not_there_yet_says_so() {
     let build = "builds/00000000-0000-4000-8000-000000000000";
     for (method, path, what) in [
         ("POST", format!("/sandboxes/{id}/pause"), "Pausing"),
-        ("POST", format!("/sandboxes/{id}/resume"), "Resuming"),
         ("POST", format!("/sandboxes/{id}/fork"), "Forking"),
         ("POST", format!("/sandboxes/{id}/snapshots"), "snapshot"),
         ("PUT", format!("/sandboxes/{id}/network"), "network"),
@@ -129,6 +128,8 @@ fn what_is_not_there_yet_says_so() {
         let told = server.call(method, &path, None).error(400, "not_supported");
         assert!(told.contains(what) && told.ends_with("is not available on this server yet"), "{path}: {told}");
     }
+    server.post(&format!("/sandboxes/{id}/resume"), json!({"timeout": 5})).error(409, "sandbox_state_conflict");
+    server.post("/sandboxes/inothing/resume", json!({})).error(404, "sandbox_not_found");
     // What is not there is not there: clients ask to know.
     server.post("/sandboxes/inothing/pause", json!({})).error(404, "sandbox_not_found");
     server.call("DELETE", "/templates/nothing", None).error(404, "template_not_found");

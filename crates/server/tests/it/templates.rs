@@ -35,6 +35,7 @@ fn a_template_is_found_by_its_names() {
     assert_eq!(alias, json!({"templateID": id, "public": true}));
     server.get("/templates/aliases/other").error(404, "template_not_found");
     assert_eq!(server.get("/v2/templates?limit=1").is(200).json().as_array().map(Vec::len), Some(1));
+    assert_eq!(server.get("/default-templates").is(200).json()[0]["templateID"], id);
     server.get("/v2/templates?nextToken=nope").error(400, "invalid_request");
 }
 

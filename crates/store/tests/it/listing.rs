@@ -74,6 +74,62 @@ async fn pages_neither_repeat_nor_hide() {
     }
 }
 
+/// What happens between two pages: numbers that end, and when others start.
+type Between = (Vec<u8>, Vec<i64>);
+
+async fn page_through(order: Order, limit: u32, before: Vec<i64>, steps: Vec<Between>) {
+    let place = Place::new();
+    let store = place.furnished().await;
+    let (mut next, mut up) = (0u8, vec![]);
+    for second in before {
+        next += 1;
+        running(&store, next, second).await;
+        up.push(next);
+    }
+    let (mut seen, mut lasting, mut after, mut steps) = (vec![], up.clone(), None, steps.into_iter());
+    loop {
+        let page = store.running(&SandboxQuery { order, after, limit, ..all() }).await.expect("page");
+        let Some(last) = page.last() else { break };
+        after = Some(Position { started_at: last.started_at.expect("started"), id: last.id.clone() });
+        seen.extend(numbers(&page));
+        let (gone, come) = steps.next().unwrap_or_default();
+        for pick in gone {
+            if !up.is_empty() {
+                let n = up.swap_remove(usize::from(pick) % up.len());
+                lasting.retain(|m| *m != n);
+                let cause = cabana_types::sandbox::EndCause::Expired;
+                store.end(sandbox_id(n), cause, at(500)).await.expect("end");
+            }
+        }
+        for second in come {
+            next += 1;
+            running(&store, next, second).await;
+            up.push(next);
+        }
+    }
+    let once: std::collections::BTreeSet<u8> = seen.iter().copied().collect();
+    assert_eq!(once.len(), seen.len(), "nothing repeats: {seen:?}");
+    assert!(lasting.iter().all(|n| once.contains(n)), "nothing is missed: {lasting:?} in {seen:?}");
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
+    #[test]
+    fn pages_are_stable_while_sandboxes_come_and_go(
+        ascending in proptest::bool::ANY,
+        limit in 1u32..5,
+        before in proptest::collection::vec(0i64..6, 0..12),
+        steps in proptest::collection::vec(
+            (proptest::collection::vec(proptest::num::u8::ANY, 0..4), proptest::collection::vec(0i64..6, 0..4)),
+            0..8,
+        ),
+    ) {
+        let order = if ascending { Order::Ascending } else { Order::Descending };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+        runtime.block_on(page_through(order, limit, before, steps));
+    }
+}
+
 #[tokio::test]
 async fn templates_are_found_by_id_alias_and_namespace() {
     let place = Place::new();
