@@ -17,7 +17,7 @@ from server import CABANA, ROOT
 
 DOMAIN = "e2b.test"
 HERE = Path(__file__).parent
-PYTHON = ["test_commands.py", "test_files.py", "test_lifecycle.py", "test_links.py", "test_streams.py", "test_async.py"]
+PYTHON = [f"test_{name}.py" for name in ("commands", "files", "lifecycle", "links", "streams", "async", "cli")]
 JS = sorted((ROOT / "tests/js").glob("*.test.mjs"))
 
 
@@ -169,6 +169,33 @@ def test_ports_that_are_not_public(run):
     headers = dict(echo["headers"])
     assert headers["host"] == "localhost:8000"
     assert seen["token"] not in json.dumps(echo), "the sandbox does not learn the token"
+
+
+HTTPS_PORT = r"""
+import json, urllib.request
+from e2b import Sandbox
+import inside
+
+PROGRAM = inside.ECHO.replace(
+    "http.server.ThreadingHTTPServer((sys.argv[1], int(sys.argv[2])), Handler).serve_forever()",
+    "import ssl; server = http.server.ThreadingHTTPServer((sys.argv[1], int(sys.argv[2])), Handler);"
+    "context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); context.load_cert_chain('/tmp/cert.pem');"
+    "server.socket = context.wrap_socket(server.socket, server_side=True); server.serve_forever()",
+)
+with Sandbox.create(timeout=120, network={"https_ports": [8443]}) as sandbox:
+    sandbox.commands.run(
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=nobody -keyout /tmp/cert.pem -out /tmp/c.pem"
+        " && cat /tmp/c.pem >> /tmp/cert.pem"
+    )
+    inside.serve(sandbox, PROGRAM, "127.0.0.1", 8443)
+    with urllib.request.urlopen(f"https://{sandbox.get_host(8443)}/encrypted", timeout=20) as answer:
+        print(json.load(answer)["path"])
+"""
+
+
+def test_ports_that_speak_tls_inside(run):
+    done = run(sys.executable, "-c", HTTPS_PORT)
+    assert (done.returncode, done.stdout) == (0, "/encrypted\n"), done.stderr
 
 
 def test_our_command_line(run, secure):
