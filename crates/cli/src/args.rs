@@ -63,6 +63,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Templates(commands::templates::Command),
     #[command(subcommand)]
+    Key(commands::key::Command),
+    #[command(subcommand)]
     Tls(commands::tls::Command),
     Doctor(commands::doctor::Args),
     Completions(commands::completions::Args),

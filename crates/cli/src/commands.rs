@@ -6,6 +6,7 @@ pub(crate) mod create;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod exec;
+pub(crate) mod key;
 pub(crate) mod kill;
 pub(crate) mod logs;
 pub(crate) mod ls;
@@ -52,6 +53,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Logs(args) => logs::run(args, context).await,
         Command::Events(args) => events::run(args, context).await,
         Command::Templates(command) => templates::run(command, context).await,
+        Command::Key(command) => key::run(command, context).await,
         Command::Tls(command) => tls::run(&command, context),
         Command::Doctor(args) => doctor::run(args, context).await,
         Command::Completions(args) => completions::run(&args, context),

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cabana_types::routing::API_KEY_HEADER;
 use cabana_types::wire::{
-    Event, ListedSandbox, NewSandbox, Sandbox, SandboxDetail, SandboxLogs, ServerStatus, Template, TimeoutRequest,
+    ApiKey, Event, KeyName, ListedSandbox, NewApiKey, NewSandbox, Sandbox, SandboxDetail, SandboxLogs, ServerStatus,
+    Template, TimeoutRequest,
 };
-use cabana_types::{SandboxId, Secret};
+use cabana_types::{KeyId, SandboxId, Secret};
 use http::{HeaderValue, Method, Request, header};
 use http_body_util::{BodyExt, Full};
 use serde::Serialize;
@@ -137,6 +138,24 @@ impl Client {
     /// All templates.
     pub async fn templates(&self) -> Result<Vec<Template>> {
         self.fetch("list templates", "/templates").await
+    }
+
+    /// The team's API keys, without the keys themselves.
+    pub async fn keys(&self) -> Result<Vec<ApiKey>> {
+        self.fetch("list API keys", "/api-keys").await
+    }
+
+    /// Makes an API key. It is in the answer, and nowhere else.
+    pub async fn create_key(&self, name: &str) -> Result<NewApiKey> {
+        let action = "make an API key";
+        let body = to_json(action, &KeyName { name: name.to_owned() })?;
+        self.call(action, self.request(Method::POST, "/api-keys", Some(body))?).await
+    }
+
+    /// Deletes an API key.
+    pub async fn delete_key(&self, id: &KeyId) -> Result<()> {
+        let request = self.request(Method::DELETE, &format!("/api-keys/{id}"), None)?;
+        self.call_empty("delete the API key", request).await
     }
 
     /// What the server is.

@@ -132,6 +132,8 @@ fn router(world: Arc<World>) -> Router {
         .route("/sandboxes/{id}/logs", get(logs))
         .route("/events/sandboxes", get(events))
         .route("/templates", get(templates))
+        .route("/api-keys", get(keys).post(create_key))
+        .route("/api-keys/{id}", axum::routing::delete(delete_key))
         .layer(middleware::from_fn(authorise))
         .with_state(world)
         .fallback_service(guest)
@@ -244,6 +246,30 @@ async fn events() -> Response {
         "sandboxExecutionId": "ifake0", "sandboxTeamId": "default", "timestamp": "2026-01-02T03:04:05Z",
     }]))
     .into_response()
+}
+
+const KEY_ID: &str = "2f1c4a0e-5b7d-4c3f-9e8a-1d2b3c4d5e6f";
+
+fn a_key() -> serde_json::Value {
+    json!({
+        "id": KEY_ID, "name": "laptop", "createdAt": "2026-01-02T03:04:05Z", "createdBy": null, "lastUsed": null,
+        "mask": {"prefix": "e2b_", "valueLength": 40, "maskedValuePrefix": "01", "maskedValueSuffix": "6789"},
+    })
+}
+
+async fn keys() -> Response {
+    Json(json!([a_key()])).into_response()
+}
+
+async fn create_key(Json(body): Json<serde_json::Value>) -> Response {
+    let mut key = a_key();
+    key["name"] = body["name"].clone();
+    key["key"] = json!("e2b_0123");
+    (StatusCode::CREATED, Json(key)).into_response()
+}
+
+async fn delete_key(Path(id): Path<String>) -> Response {
+    if id == KEY_ID { StatusCode::NO_CONTENT.into_response() } else { refuse(409, "last_key", "the last key stays") }
 }
 
 async fn templates() -> Response {

@@ -17,6 +17,10 @@ const COMMANDS: &[&[&str]] = &[
     &["events"],
     &["templates"],
     &["templates", "ls"],
+    &["key"],
+    &["key", "create"],
+    &["key", "ls"],
+    &["key", "rm"],
     &["tls"],
     &["tls", "ca"],
     &["doctor"],
@@ -36,7 +40,7 @@ fn help_of_every_command() {
 
 #[test]
 fn every_command_has_help_with_examples() {
-    for command in COMMANDS.iter().filter(|c| **c != ["templates"] && **c != ["tls"]) {
+    for command in COMMANDS.iter().filter(|c| **c != ["templates"] && **c != ["key"] && **c != ["tls"]) {
         let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
         assert!(stdout(&cabana(&args).output().expect("run")).contains("Examples:"), "{command:?}");
     }

@@ -70,3 +70,18 @@ fn kill_prints_what_it_killed() {
     assert!(fake.live().is_empty());
     assert_eq!(against(&fake, &["kill", "--all"]).status.code(), Some(0), "nothing to ask about");
 }
+
+#[test]
+fn keys() {
+    let fake = Fake::start();
+    insta::assert_snapshot!("keys", report(&against(&fake, &["key", "ls"])));
+    assert_eq!(stdout(&against(&fake, &["key", "create", "laptop"])), "e2b_0123\n", "for $(...)");
+    let made: Value = serde_json::from_slice(&against(&fake, &["key", "create", "ci", "--json"]).stdout).expect("json");
+    assert_eq!((&made["name"], &made["key"]), (&"ci".into(), &"e2b_0123".into()));
+    let id = "2f1c4a0e-5b7d-4c3f-9e8a-1d2b3c4d5e6f";
+    let last = "00000000-0000-4000-8000-000000000000";
+    let output = against(&fake, &["key", "rm", last, id]);
+    assert_eq!((stdout(&output), output.status.code()), (format!("{id}\n"), Some(1)), "goes on after an error");
+    assert!(stderr(&output).contains("the last key stays"), "{}", stderr(&output));
+    assert_eq!(against(&fake, &["key", "rm", "laptop"]).status.code(), Some(1), "names are not ids");
+}

@@ -1,0 +1,110 @@
+//! `cabana key`: the team's API keys.
+
+use cabana_types::KeyId;
+use cabana_types::wire::ApiKey;
+use jiff::Timestamp;
+
+use crate::amount::relative;
+use crate::commands::Context;
+use crate::failure::{Failure, Outcome};
+
+const CREATE_EXAMPLES: &str = "\
+Examples:
+  cabana key create laptop
+  export E2B_API_KEY=$(cabana key create ci)
+
+Prints the key. It is shown this once: the server keeps only its hash.";
+
+const LS_EXAMPLES: &str = "\
+Examples:
+  cabana key ls
+  cabana key ls --json
+
+Piped, it is one line for each key, with tabs between: id, name, the key's beginning and end,
+time of creation, time of the last use.";
+
+const RM_EXAMPLES: &str = "\
+Examples:
+  cabana key rm 2f1c4a0e-5b7d-4c3f-9e8a-1d2b3c4d5e6f
+
+Prints the ids of the keys that it deleted; they are refused from then on. Goes on after an error.
+The team's last key stays.";
+
+/// API keys of the team
+#[derive(Debug, clap::Subcommand)]
+#[command(disable_help_subcommand = true)]
+pub(crate) enum Command {
+    /// Make a key
+    #[command(after_help = CREATE_EXAMPLES)]
+    Create {
+        /// What to call it
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List keys
+    #[command(visible_alias = "list", after_help = LS_EXAMPLES)]
+    Ls {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete keys
+    #[command(after_help = RM_EXAMPLES)]
+    Rm {
+        /// The keys
+        #[arg(value_name = "ID", required = true, value_parser = parse_id)]
+        ids: Vec<KeyId>,
+    },
+}
+
+pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
+    let client = context.client()?;
+    let out = &context.out;
+    match command {
+        Command::Create { name, json } => {
+            let made = client.create_key(&name).await?;
+            if json {
+                out.json(&made)?;
+            } else {
+                out.line(made.key.expose())?;
+            }
+        }
+        Command::Ls { json: true } => out.json(&client.keys().await?)?,
+        Command::Ls { json: false } => {
+            let now = Timestamp::now();
+            let time = |at: Timestamp| if out.is_terminal() { relative(at, now) } else { at.to_string() };
+            let row = |key: &ApiKey| {
+                let mask =
+                    [&key.mask.prefix, &key.mask.masked_value_prefix, "…", &key.mask.masked_value_suffix].concat();
+                let used = key.last_used.map(time).unwrap_or_else(|| "never".to_owned());
+                vec![key.id.to_string(), key.name.clone(), mask, time(key.created_at), used]
+            };
+            let rows: Vec<_> = client.keys().await?.iter().map(row).collect();
+            out.rows(&["ID", "NAME", "KEY", "CREATED", "USED"], &rows)?;
+        }
+        Command::Rm { ids } => {
+            let mut worst: Option<Failure> = None;
+            for id in ids {
+                match client.delete_key(&id).await {
+                    Ok(()) => out.line(id.as_str())?,
+                    Err(e) => {
+                        if let Some(earlier) = worst.replace(Failure::from(e).context(format!("key {id}"))) {
+                            out.failure(&earlier);
+                        }
+                    }
+                }
+            }
+            if let Some(failure) = worst {
+                return Err(failure);
+            }
+        }
+    }
+    Ok(0)
+}
+
+fn parse_id(text: &str) -> Result<KeyId, String> {
+    text.to_ascii_lowercase().parse().map_err(|_| "not the id of a key; `cabana key ls` shows them".to_owned())
+}
