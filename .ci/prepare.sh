@@ -52,7 +52,8 @@ build() {
     need_rust
     local triple guest
     triple=$(rustc -vV | sed -n 's/^host: //p')
-    cargo build --quiet --release --package cabana-cli
+    # Of the whole workspace, so that dependencies get the same features here as in the tests and are compiled once.
+    cargo build --quiet --release --workspace --bin cabana
     # Naming the target keeps the flags away from build scripts and macros, and gives the guest its own directory.
     RUSTFLAGS="-C target-feature=+crt-static" \
         cargo build --quiet --package cabana-guest --profile guest --target "$triple"
