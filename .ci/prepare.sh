@@ -41,7 +41,7 @@ need_rust() {
         rustup default stable >&2
     fi
     command -v cargo >/dev/null || die "Rust $want or newer is needed, and this system does not package one" \
-        "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y"
+        "install it with rustup (https://rustup.rs), then run this again"
     have=$(rustc --version | cut -d' ' -f2)
     at_least "${have%%-*}" "$want" || die "Rust $want or newer is needed; this is $have" "rustup update stable"
 }
