@@ -32,6 +32,8 @@ class Server:
         self.port = free_port()
         self.process: subprocess.Popen | None = None
         CACHE.mkdir(exist_ok=True)
+        for old in sorted(CACHE.glob("server-*.log"), key=lambda log: log.stat().st_mtime)[:-8]:
+            old.unlink(missing_ok=True)
         self.log = CACHE / f"server-{self.port}.log"
         self.log.write_bytes(b"")
         self.data.mkdir(parents=True, exist_ok=True)
