@@ -58,7 +58,7 @@ struct Known {
 
 impl Keys {
     /// Reads the keys. On the first start this makes the first team and its first key, and it makes a key too when the key file was
-    /// deleted; such a new key is in the answer, to be shown once, and in the key file for the command line on this machine.
+    /// deleted or holds a key that was; such a new key is in the answer, to be shown once, and in the key file for the command line on this machine.
     pub async fn open(store: &Store, key_file: &Path) -> Result<(Self, Option<Secret>), Error> {
         let keys = Self::default();
         let mut fresh = None;
@@ -72,7 +72,7 @@ impl Keys {
                 store.found(team, key).await?;
                 fresh = Some(secret);
             }
-            Some(team) if !key_file.exists() => {
+            Some(team) if !holds_key(store, key_file).await? => {
                 let (key, secret) = make(&team.id, "local");
                 data_dir::write_secret(key_file, &secret)?;
                 store.add_key(key).await?;
@@ -182,6 +182,17 @@ fn first_team() -> TeamId {
 
 fn hash(key: &str) -> [u8; 32] {
     Sha256::digest(key.as_bytes()).into()
+}
+
+/// Whether the key file is there with a key that is valid. One that cannot be read is left alone.
+async fn holds_key(store: &Store, key_file: &Path) -> Result<bool, Error> {
+    match std::fs::read_to_string(key_file) {
+        Ok(text) => {
+            let hash = hash(text.trim());
+            Ok(store.keys().await?.iter().any(|key| key.hash == hash))
+        }
+        Err(error) => Ok(error.kind() != std::io::ErrorKind::NotFound),
+    }
 }
 
 /// Makes a key of E2B's form.

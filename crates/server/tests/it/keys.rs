@@ -83,3 +83,17 @@ fn names_and_ids_are_checked() {
     }
     assert_eq!(rows(&server).len(), 1);
 }
+
+#[test]
+fn the_machine_gets_another_key_when_its_own_was_deleted() {
+    let server = TestServer::start();
+    let first = rows(&server)[0]["id"].as_str().expect("id").to_owned();
+    let (old, other) = (server.key.clone(), server.post("/api-keys", json!({"name": "other"})).is(201).member("key"));
+    with_key(&server, &other, "DELETE", &format!("/api-keys/{first}")).is(204);
+    let server = server.restart();
+    assert_eq!(server.fresh_key.as_deref(), Some(server.key.as_str()));
+    assert_eq!(rows(&server).len(), 2);
+    with_key(&server, &old, "GET", "/api-keys").error(401, "unauthorized");
+    let again = server.restart();
+    assert_eq!((again.fresh_key.as_deref(), rows(&again).len()), (None, 2), "once");
+}
