@@ -1,5 +1,7 @@
 //! Events, logs, status.
 
+use std::io::{Read, Write};
+
 use serde_json::{Value, json};
 
 use crate::http::send;
@@ -136,4 +138,28 @@ fn what_is_not_there_yet_says_so() {
     server.call("DELETE", "/templates/default%2Fsnap%3Av1", None).error(404, "template_not_found");
     server.call("PUT", "/volumes", None).error(405, "method_not_allowed");
     server.get("/nothing").error(404, "route_not_found");
+}
+
+#[test]
+fn a_refusal_leaves_the_connection_usable() {
+    let server = TestServer::start();
+    let id = server.create();
+    let mut stream = std::net::TcpStream::connect(server.address).expect("connect");
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(10))).expect("timeout");
+    for path in [format!("/sandboxes/{id}/reset"), format!("/sandboxes/{id}/resume"), "/volumes".to_owned()] {
+        let key = &server.key;
+        let head = format!("POST {path} HTTP/1.1\r\nhost: a\r\nx-api-key: {key}\r\ncontent-length: 2\r\n\r\n");
+        stream.write_all(head.as_bytes()).expect("write");
+        // The body comes in a packet of its own, as from most clients.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        stream.write_all(b"{}").expect("write");
+        let mut answer = String::new();
+        while !answer.contains("error_code") {
+            let mut bytes = [0; 4096];
+            let count = stream.read(&mut bytes).expect("read");
+            assert!(count > 0, "the connection is closed: {path}: {answer}");
+            answer.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+        assert!(answer.starts_with("HTTP/1.1 4") && !answer.contains("connection: close"), "{answer}");
+    }
 }
