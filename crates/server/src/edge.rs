@@ -85,7 +85,7 @@ impl Edge {
                 Place::Foreign => return Ok(answer::error(StatusCode::MISDIRECTED_REQUEST, FOREIGN)),
             }
         }
-        match asked(host, request.headers(), self.domain.as_deref()) {
+        match asked(host, request.uri().path(), request.headers(), self.domain.as_deref()) {
             Asked::Port(target) => Ok(self.answer(target, request).await),
             Asked::Invalid(message) => Ok(answer::text(message)),
             Asked::Nothing if is_signed_link(request.uri()) => Ok(self.answer_signed_link(request).await),

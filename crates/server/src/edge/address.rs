@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use cabana_types::SandboxId;
 use cabana_types::routing::{
-    HostLabel, SANDBOX_ID_HEADERS, SANDBOX_PORT_HEADERS, Target, parse_host, parse_sandbox_ref,
+    API_KEY_HEADER, GUEST_PORT, HostLabel, SANDBOX_ID_HEADERS, SANDBOX_PORT_HEADERS, Target, parse_host,
+    parse_sandbox_ref,
 };
 use http::{HeaderMap, Uri};
 
@@ -62,7 +63,7 @@ pub(super) fn place(host: &str, domain: &str) -> Place {
 }
 
 /// Reads host and headers. Of hosts in the form `port-id.domain` only those under `domain` count, where one is set.
-pub(super) fn asked(host: Option<&str>, headers: &HeaderMap, domain: Option<&str>) -> Asked {
+pub(super) fn asked(host: Option<&str>, path: &str, headers: &HeaderMap, domain: Option<&str>) -> Asked {
     let host = bare_host(host.unwrap_or_default());
     let ours = domain.is_none_or(|domain| host.split_once('.').is_some_and(|(_, d)| d.eq_ignore_ascii_case(domain)));
     let label = if ours { parse_host(host) } else { HostLabel::Other };
@@ -70,8 +71,16 @@ pub(super) fn asked(host: Option<&str>, headers: &HeaderMap, domain: Option<&str
         HostLabel::Target(target) => Asked::Port(target),
         HostLabel::BadPort => Asked::Invalid("Invalid sandbox port"),
         HostLabel::BadId => Asked::Invalid("Invalid host"),
-        HostLabel::Other => asked_by_headers(headers),
+        HostLabel::Other => match asked_by_headers(headers) {
+            Asked::Port(target) if target.port == GUEST_PORT && is_api_call(path, headers) => Asked::Nothing,
+            asked => asked,
+        },
     }
+}
+
+/// Novita's client sends its routing headers with calls of the API, too. The guest has no such paths and knows no API keys.
+fn is_api_call(path: &str, headers: &HeaderMap) -> bool {
+    headers.contains_key(API_KEY_HEADER) && (path.starts_with("/sandboxes/") || path.starts_with("/v2/sandboxes/"))
 }
 
 fn asked_by_headers(headers: &HeaderMap) -> Asked {
@@ -123,19 +132,19 @@ mod tests {
     #[test]
     fn the_host_wins_over_headers() {
         let other = headers(&[("e2b-sandbox-id", "iother"), ("e2b-sandbox-port", "1")]);
-        assert_eq!(asked(Some("8080-iabc.e2b.test:3000"), &other, None), port("iabc", 8080));
-        assert_eq!(asked(Some("127.0.0.1:3000"), &other, None), port("iother", 1));
-        assert_eq!(asked(Some("localhost"), &HeaderMap::new(), None), Asked::Nothing);
-        assert_eq!(asked(None, &HeaderMap::new(), None), Asked::Nothing);
+        assert_eq!(asked(Some("8080-iabc.e2b.test:3000"), "/", &other, None), port("iabc", 8080));
+        assert_eq!(asked(Some("127.0.0.1:3000"), "/", &other, None), port("iother", 1));
+        assert_eq!(asked(Some("localhost"), "/", &HeaderMap::new(), None), Asked::Nothing);
+        assert_eq!(asked(None, "/", &HeaderMap::new(), None), Asked::Nothing);
     }
 
     #[test]
     fn a_foreign_domain_is_not_ours() {
         let none = HeaderMap::new();
-        assert_eq!(asked(Some("80-iabc.e2b.test:8443"), &none, Some("e2b.test")), port("iabc", 80));
-        assert_eq!(asked(Some("80-iabc.E2B.test."), &none, Some("e2b.test")), port("iabc", 80));
+        assert_eq!(asked(Some("80-iabc.e2b.test:8443"), "/", &none, Some("e2b.test")), port("iabc", 80));
+        assert_eq!(asked(Some("80-iabc.E2B.test."), "/", &none, Some("e2b.test")), port("iabc", 80));
         for foreign in ["80-iabc.evil.test", "80-iabc.e2b.test.evil", "80-iabc.x.e2b.test", "0-iabc.evil.test"] {
-            assert_eq!(asked(Some(foreign), &none, Some("e2b.test")), Asked::Nothing, "{foreign}");
+            assert_eq!(asked(Some(foreign), "/", &none, Some("e2b.test")), Asked::Nothing, "{foreign}");
         }
     }
 
@@ -167,15 +176,26 @@ mod tests {
     #[test]
     fn headers_of_both_kinds() {
         let novita = headers(&[("novita-sandbox-id", "iabc-legacy"), ("novita-sandbox-port", "49983")]);
-        assert_eq!(asked(None, &novita, None), port("iabc", 49983));
+        assert_eq!(asked(None, "/", &novita, None), port("iabc", 49983));
         for bad in ["0", "65536", "-1", "+80", "", "8o"] {
             let bad = headers(&[("e2b-sandbox-id", "iabc"), ("e2b-sandbox-port", bad)]);
-            assert_eq!(asked(None, &bad, None), Asked::Invalid("Invalid sandbox port"));
+            assert_eq!(asked(None, "/", &bad, None), Asked::Invalid("Invalid sandbox port"));
         }
         let no_port = headers(&[("e2b-sandbox-id", "iabc")]);
-        assert_eq!(asked(None, &no_port, None), Asked::Invalid("Invalid sandbox port"));
+        assert_eq!(asked(None, "/", &no_port, None), Asked::Invalid("Invalid sandbox port"));
         let twice = headers(&[("e2b-sandbox-id", "iabc"), ("e2b-sandbox-id", "idef"), ("e2b-sandbox-port", "80")]);
-        assert_eq!(asked(None, &twice, None), Asked::Invalid("Invalid sandbox id"));
-        assert_eq!(asked(Some("99999-iabc.x.y"), &novita, None), Asked::Invalid("Invalid sandbox port"));
+        assert_eq!(asked(None, "/", &twice, None), Asked::Invalid("Invalid sandbox id"));
+        assert_eq!(asked(Some("99999-iabc.x.y"), "/", &novita, None), Asked::Invalid("Invalid sandbox port"));
+    }
+
+    #[test]
+    fn calls_of_the_api_with_routing_headers_are_the_api_s() {
+        let call = [("novita-sandbox-id", "iabc"), ("novita-sandbox-port", "49983")];
+        let with_key = headers(&[&call[..], &[("x-api-key", "k")]].concat());
+        assert_eq!(asked(None, "/sandboxes/iabc/connect", &with_key, None), Asked::Nothing);
+        assert_eq!(asked(None, "/files", &with_key, None), port("iabc", 49983));
+        assert_eq!(asked(None, "/sandboxes/iabc/connect", &headers(&call), None), port("iabc", 49983));
+        let user_port = headers(&[("e2b-sandbox-id", "iabc"), ("e2b-sandbox-port", "8080"), ("x-api-key", "k")]);
+        assert_eq!(asked(None, "/sandboxes/iabc", &user_port, None), port("iabc", 8080));
     }
 }
