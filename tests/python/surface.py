@@ -1,0 +1,115 @@
+"""What of E2B's Python SDK is tried where. `test_surface.py` compares these tables with the SDK itself, so that a method of a newer SDK
+cannot go unnoticed."""
+
+from e2b import BuildInfo, Template
+
+# Class → test file → methods that it calls. An asynchronous class has the same entry under its own name.
+CALLED: dict[str, dict[str, str]] = {
+    "Sandbox": {
+        "test_lifecycle": "create connect get_info get_metrics is_running kill list set_timeout",
+        "test_links": "download_url upload_url",
+        "test_tls": "get_host",
+    },
+    "AsyncSandbox": {
+        "test_async": "create connect get_info is_running kill list set_timeout",
+        "test_surface": "download_url upload_url get_host get_metrics",
+    },
+    "Commands": {"test_commands": "connect kill list run send_stdin stream_input", "test_surface": "close_stdin"},
+    "AsyncCommands": {"test_async": "connect run", "test_surface": "kill list send_stdin close_stdin stream_input"},
+    "CommandHandle": {"test_commands": "close_stdin disconnect kill send_stdin wait"},
+    "AsyncCommandHandle": {"test_async": "close_stdin disconnect send_stdin wait", "test_surface": "kill"},
+    "AsyncCommandInputHandle": {"test_surface": "send close"},
+    "Pty": {"test_commands": "connect create kill resize send_stdin stream_input"},
+    "AsyncPty": {"test_async": "create kill resize send_stdin", "test_surface": "connect stream_input"},
+    "Filesystem": {
+        "test_files": "exists get_info list make_dir read remove rename watch_dir write write_files",
+    },
+    "AsyncFilesystem": {
+        "test_async": "exists list make_dir read remove rename watch_dir write",
+        "test_surface": "get_info write_files",
+    },
+    "WatchHandle": {"test_files": "get_new_events stop"},
+    "AsyncWatchHandle": {"test_async": "stop"},
+    "SandboxPaginator": {"test_lifecycle": "next_items"},
+    "AsyncSandboxPaginator": {"test_async": "next_items"},
+    "Git": {
+        "test_git": "add branches checkout_branch clone commit configure_user create_branch dangerously_authenticate delete_branch"
+        " get_config init pull push remote_add remote_get reset restore set_config status"
+    },
+    "Template": {"test_surface": "exists alias_exists"},
+}
+CALLED["AsyncGit"] = CALLED["Git"]
+CALLED["AsyncTemplate"] = CALLED["Template"]
+
+# Asks no server: the client's own computing.
+BUILDER = (
+    "from_alpine_image from_arch_image from_aws_registry from_base_image from_bun_image from_debian_image from_dockerfile"
+    " from_fedora_image from_gcp_registry from_image from_node_image from_python_image from_template from_ubuntu_image skip_cache"
+    " to_dockerfile to_json"
+)
+LOCAL: dict[str, str] = {
+    "ApiClient": "get_async_httpx_client get_httpx_client set_async_httpx_client set_httpx_client with_cookies with_headers with_timeout",
+    "ConnectionConfig": "get_api_params get_host get_request_timeout get_sandbox_direct_url get_sandbox_url set_integration",
+    "VolumeConnectionConfig": "get_api_params get_request_timeout",
+    "EntryInfo": "from_dict",
+    "WriteInfo": "from_dict",
+    "ReadyCmd": "get_cmd",
+    "Sandbox": "get_mcp_url",
+    "Secret": "fill iam_token",
+    "Template": BUILDER,
+    "TemplateBase": BUILDER,
+}
+for name in ("Sandbox", "Secret", "Template"):
+    LOCAL[f"Async{name}"] = LOCAL[name]
+
+BUILD = BuildInfo(template_id="base", build_id="00000000-0000-4000-8000-000000000000", name="base", alias="base")
+
+# Class → method → how it is called, on an instance where there is one. Each must fail with the SDK's own exception and say what is missing.
+LATER: dict[str, dict] = {
+    "Sandbox": {
+        "pause": lambda it: it.pause(),
+        "beta_pause": lambda it: it.beta_pause(),
+        "create_snapshot": lambda it: it.create_snapshot(),
+        "delete_snapshot": lambda it: it.delete_snapshot("base"),
+        "list_snapshots": lambda it: it.list_snapshots().next_items(),
+        "fork": lambda it: it.fork(),
+        "update_network": lambda it: it.update_network({"deny_out": ["192.0.2.1"]}),
+    },
+    "SnapshotPaginator": {"next_items": lambda it: it.next_items()},
+    "Secret": {
+        "create": lambda it: it.create("name", "value"),
+        "update": lambda it: it.update("name", "value"),
+        "destroy": lambda it: it.destroy("name"),
+        "exists": lambda it: it.exists("name"),
+        "get_info": lambda it: it.get_info("name"),
+        "list": lambda it: it.list().next_items(),
+    },
+    "SecretPaginator": {"next_items": lambda it: it.next_items()},
+    "Template": {
+        "build": lambda it: it.build(Template().from_template("base"), "mine"),
+        "build_in_background": lambda it: it.build_in_background(Template().from_template("base"), "mine"),
+        "get_build_status": lambda it: it.get_build_status(BUILD),
+        "assign_tags": lambda it: it.assign_tags("base", "tag"),
+        "remove_tags": lambda it: it.remove_tags("base", "tag"),
+        "get_tags": lambda it: it.get_tags("base"),
+    },
+    "Volume": {
+        # These three are asked of the class, the others of a volume: `list` and `get_info` are both.
+        "connect": lambda it: type(it).connect("id"),
+        "create": lambda it: type(it).create("name"),
+        "destroy": lambda it: type(it).destroy("id"),
+        "get_info": lambda it: it.get_info("path"),
+        "list": lambda it: it.list("path"),
+        "exists": lambda it: it.exists("path"),
+        "make_dir": lambda it: it.make_dir("path"),
+        "read_file": lambda it: it.read_file("path"),
+        "remove": lambda it: it.remove("path"),
+        "update_metadata": lambda it: it.update_metadata("path", mode=0o600),
+        "write_file": lambda it: it.write_file("path", "data"),
+    },
+}
+for name in list(LATER):
+    LATER[f"Async{name}"] = LATER[name]
+
+# Reads a file that only sandboxes with an MCP gateway have; starting one is refused when the sandbox is made.
+WITHOUT_GATEWAY = {"Sandbox": "get_mcp_token", "AsyncSandbox": "get_mcp_token"}
