@@ -1,4 +1,5 @@
-"""Runs the tests of the JS SDK (tests/js), one process for each file, against the same server."""
+"""Runs the tests of the JS SDK (tests/js), one process for each file, against the same server; those of the core also with the SDK of the
+generation before, which asks other routes."""
 
 import os
 import re
@@ -9,12 +10,22 @@ import pytest
 from server import ROOT
 
 FILES = sorted((ROOT / "tests/js").glob("*.test.mjs"))
+CORE = ("commands.test.mjs", "files.test.mjs", "git.test.mjs", "lifecycle.test.mjs")
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_js(file, server, js_counts):
+    run(file, server, js_counts)
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file.name in CORE], ids=lambda file: file.name)
+def test_js_of_the_generation_before(file, server, js_counts):
+    run(file, server, js_counts, "--import", "./previous.mjs")
+
+
+def run(file, server, js_counts, *options: str) -> None:
     done = subprocess.run(
-        ["node", "--test", "--test-reporter=tap", file.name],
+        ["node", *options, "--test", "--test-reporter=tap", file.name],
         cwd=file.parent,
         env={**os.environ, **server.environment},
         capture_output=True,

@@ -1,0 +1,207 @@
+// The whole public surface of the JS SDK: every method is called by a test, or belongs to what is not there yet and then fails with a clear
+// error of the SDK.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import * as e2b from 'e2b'
+import { eventually, withSandbox } from './sandbox.mjs'
+
+const { Sandbox, Secret, Template, Volume } = e2b
+
+// Class → test file → methods that it calls.
+const CALLED = {
+  Sandbox: {
+    lifecycle: 'list create connect kill getInfo getMetrics setTimeout isRunning',
+    files: 'uploadUrl downloadUrl',
+    surface: 'getHost getFullInfo',
+  },
+  Commands: { commands: 'list sendStdin closeStdin kill connect run' },
+  CommandHandle: { commands: 'wait disconnect kill sendStdin', surface: 'closeStdin' },
+  Pty: { commands: 'create sendInput resize', surface: 'connect kill' },
+  Filesystem: { files: 'read write list makeDir rename remove exists getInfo watchDir', surface: 'writeFiles' },
+  WatchHandle: { files: 'stop' },
+  SandboxPaginator: { lifecycle: 'nextItems' },
+  Git: {
+    git:
+      'clone init remoteAdd remoteGet status branches createBranch checkoutBranch deleteBranch add commit reset restore push pull' +
+      ' setConfig getConfig dangerouslyAuthenticate configureUser',
+  },
+  Template: { surface: 'exists aliasExists' },
+}
+
+// Asks no server, or is private in TypeScript, which leaves no trace of that here.
+const LOCAL = {
+  Sandbox: 'getMcpUrl resolveApiOpts fileUrl createSandbox forkSandbox connectSandbox resolveOpts',
+  Commands: 'start',
+  CommandHandle: 'flushDecoders iterateEvents handleEvents',
+  WatchHandle: 'iterateEvents handleEvents',
+  SandboxPaginator: 'updatePagination',
+  SnapshotPaginator: 'updatePagination',
+  SecretPaginator: 'updatePagination',
+  Git: 'runGit runShell getRemoteUrl resolveRemoteName withRemoteCredentials hasUpstream',
+  Secret: 'fill iamToken resolveOpts',
+  Volume: 'resolveOpts',
+  ConnectionConfig: 'getRequestSource buildUserAgent applyUserAgent setIntegration mergeOpts getSignal getSandboxUrl getSandboxDirectUrl getHost',
+  ReadyCmd: 'getCmd',
+  LogEntry: 'toString',
+  LogEntryStart: 'toString',
+  LogEntryEnd: 'toString',
+  Template:
+    'toJSON toDockerfile fromDebianImage fromUbuntuImage fromFedoraImage fromAlpineImage fromArchImage fromPythonImage fromNodeImage' +
+    ' fromBunImage fromBaseImage fromImage fromTemplate fromDockerfile fromAWSRegistry fromGCPRegistry copy copyItems remove rename' +
+    ' makeDir makeSymlink runCmd setWorkdir setUser pipInstall npmInstall bunInstall aptInstall addMcpServer gitClone setStartCmd' +
+    ' setReadyCmd setEnvs skipCache betaDevContainerPrebuild betaSetDevContainerStart collectStackTrace instructionsWithHashes serialize' +
+    ' resolveOpts',
+}
+
+// Class → method → how it is called, with a sandbox.
+const build = { templateId: 'base', buildId: '00000000-0000-4000-8000-000000000000', name: 'base', alias: 'base', tags: [] }
+const volume = () => new Volume('id', 'name', process.env.E2B_API_KEY)
+const LATER = {
+  Sandbox: {
+    pause: (sandbox) => sandbox.pause(),
+    betaPause: (sandbox) => sandbox.betaPause(),
+    createSnapshot: (sandbox) => sandbox.createSnapshot(),
+    listSnapshots: (sandbox) => sandbox.listSnapshots().nextItems(),
+    deleteSnapshot: () => Sandbox.deleteSnapshot('base'),
+    fork: (sandbox) => sandbox.fork(),
+    updateNetwork: (sandbox) => sandbox.updateNetwork({ denyOut: ['192.0.2.1'] }),
+  },
+  SnapshotPaginator: { nextItems: (sandbox) => sandbox.listSnapshots().nextItems() },
+  Secret: {
+    create: () => Secret.create('name', 'value'),
+    update: () => Secret.update('name', 'value'),
+    getInfo: () => Secret.getInfo('name'),
+    list: () => Secret.list().nextItems(),
+    exists: () => Secret.exists('name'),
+    destroy: () => Secret.destroy('name'),
+  },
+  SecretPaginator: { nextItems: () => Secret.list().nextItems() },
+  Template: {
+    build: () => Template.build(Template().fromTemplate('base'), 'mine'),
+    buildInBackground: () => Template.buildInBackground(Template().fromTemplate('base'), 'mine'),
+    getBuildStatus: () => Template.getBuildStatus(build),
+    assignTags: () => Template.assignTags('base', 'tag'),
+    removeTags: () => Template.removeTags('base', 'tag'),
+    getTags: () => Template.getTags('base'),
+  },
+  Volume: {
+    create: () => Volume.create('name'),
+    connect: () => Volume.connect('id'),
+    destroy: () => Volume.destroy('id'),
+    getInfo: () => volume().getInfo('path'),
+    list: () => volume().list('path'),
+    makeDir: () => volume().makeDir('path'),
+    exists: () => volume().exists('path'),
+    updateMetadata: () => volume().updateMetadata('path', { mode: 0o600 }),
+    readFile: () => volume().readFile('path'),
+    writeFile: () => volume().writeFile('path', 'data'),
+    remove: () => volume().remove('path'),
+  },
+}
+for (const table of [CALLED, LOCAL, LATER]) table.TemplateBase = table.Template
+
+// Reads a file that only sandboxes with an MCP gateway have; starting one is refused when the sandbox is made.
+const WITHOUT_GATEWAY = { Sandbox: 'getMcpToken' }
+
+function methods(of) {
+  const found = new Set()
+  for (let own = of; own && own !== Function.prototype; own = Object.getPrototypeOf(own)) {
+    for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(own))) {
+      if (typeof value === 'function' && !name.startsWith('_')) found.add(name)
+    }
+  }
+  for (let own = of.prototype; own && own !== Object.prototype; own = Object.getPrototypeOf(own)) {
+    for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(own))) {
+      if (typeof value === 'function' && !name.startsWith('_') && name !== 'constructor') found.add(name)
+    }
+  }
+  return found
+}
+
+const words = (text = '') => text.split(' ').filter(Boolean)
+const accounted = (name) => [
+  ...Object.values(CALLED[name] ?? {}).flatMap(words),
+  ...words(LOCAL[name]),
+  ...Object.keys(LATER[name] ?? {}),
+  ...words(WITHOUT_GATEWAY[name]),
+]
+
+test('every method is accounted for', () =>
+  withSandbox(async (sandbox) => {
+    const handle = await sandbox.commands.run('cat; echo end', { background: true, stdin: true })
+    const watch = await sandbox.files.watchDir('.', () => {})
+    const classes = {
+      Commands: sandbox.commands.constructor,
+      Pty: sandbox.pty.constructor,
+      Filesystem: sandbox.files.constructor,
+      CommandHandle: handle.constructor,
+      WatchHandle: watch.constructor,
+      SandboxPaginator: Sandbox.list().constructor,
+      SnapshotPaginator: sandbox.listSnapshots().constructor,
+    }
+    for (const [name, thing] of Object.entries(e2b)) {
+      if (typeof thing !== 'function' || thing.prototype instanceof Error || name === 'default') continue
+      if (thing.prototype && methods(thing).size) classes[name] = thing
+    }
+    const wrong = []
+    for (const [name, thing] of Object.entries(classes)) {
+      const [there, listed] = [methods(thing), accounted(name)]
+      for (const method of there) if (!listed.includes(method)) wrong.push(`${name}.${method} is neither tested nor listed`)
+      for (const method of listed) if (!there.has(method)) wrong.push(`${name}.${method} is listed but the SDK has none`)
+    }
+    assert.deepEqual(wrong, [])
+    assert.ok(Object.keys(classes).length > 12)
+    for (const name of [CALLED, LOCAL, LATER].flatMap(Object.keys)) assert.ok(name in classes, `the SDK has no ${name}`)
+    await watch.stop()
+    await handle.closeStdin()
+    assert.equal((await handle.wait()).stdout, 'end\n')
+  }))
+
+test('the named test calls it', () => {
+  for (const [name, files] of Object.entries(CALLED)) {
+    for (const [file, called] of Object.entries(files)) {
+      const text = readFileSync(new URL(`${file}.test.mjs`, import.meta.url), 'utf8')
+      for (const method of words(called)) assert.match(text, new RegExp(`\\.${method}\\(`), `${name}.${method} in ${file}.test.mjs`)
+    }
+  }
+})
+
+test('what no other test calls', () =>
+  withSandbox(async (sandbox) => {
+    assert.ok(sandbox.getHost(8080).startsWith(`8080-${sandbox.sandboxId}.`))
+    assert.equal((await Sandbox.getFullInfo(sandbox.sandboxId)).sandboxId, sandbox.sandboxId)
+    const written = await sandbox.files.writeFiles([1, 2].map((n) => ({ path: `many/${n}`, data: `${n}` })))
+    assert.deepEqual(written.map((file) => file.path), ['/home/user/many/1', '/home/user/many/2'])
+    let seen = ''
+    const terminal = await sandbox.pty.create({ cols: 80, rows: 24, onData: () => {} })
+    await terminal.disconnect()
+    await sandbox.pty.connect(terminal.pid, { onData: (data) => { seen += Buffer.from(data).toString() } })
+    await sandbox.pty.sendInput(terminal.pid, new TextEncoder().encode('echo $((40+2))\n'))
+    await eventually(() => seen.includes('42'))
+    assert.equal(await sandbox.pty.kill(terminal.pid), true)
+    assert.equal(await Template.exists('base'), true)
+    assert.equal(await Template.aliasExists('no-such-template'), false)
+    await assert.rejects(sandbox.getMcpToken(), e2b.NotFoundError)
+  }))
+
+const ours = [e2b.SandboxError, e2b.TemplateError, e2b.BuildError, e2b.VolumeError, e2b.SecretError].filter(Boolean)
+
+for (const [name, calls] of Object.entries(LATER)) {
+  test(`what is not there yet says so: ${name}`, { timeout: 60_000 }, () =>
+    withSandbox(async (sandbox) => {
+      if (process.env.E2B_API_URL) process.env.E2B_VOLUME_API_URL = process.env.E2B_API_URL
+      for (const [method, call] of Object.entries(calls)) {
+        await assert.rejects(
+          async () => call(sandbox),
+          (error) => {
+            assert.match(error.message, /not available on this server yet/, `${name}.${method}`)
+            assert.ok(ours.some((kind) => error instanceof kind), `${name}.${method}: ${error.constructor.name}`)
+            return true
+          },
+          `${name}.${method} did not fail`,
+        )
+      }
+      assert.equal((await sandbox.commands.run('echo alive')).stdout, 'alive\n')
+    }))
+}
