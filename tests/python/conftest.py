@@ -29,10 +29,10 @@ def resolver() -> NameServer:
 @pytest.fixture(scope="session")
 def server(request):
     if handle := os.environ.get("CABANA_TEST_SERVER"):
-        # Another run has started it and looks after it: see test_tls.py.
-        yield Server.attached(
-            DATA, handle, CABANA_TLS_MODE="internal", CABANA_DOMAIN=os.environ["E2B_DOMAIN"].rsplit(":", 1)[0]
-        )
+        # Another run has started it and looks after it: see test_tls.py and other_sdk.py.
+        domain = os.environ.get("E2B_DOMAIN")
+        secure = {"CABANA_TLS_MODE": "internal", "CABANA_DOMAIN": domain.rsplit(":", 1)[0]} if domain else {}
+        yield Server.attached(DATA, handle, **secure)
         return
     resolver = request.getfixturevalue("resolver")
     server = Server(DATA, CABANA_RESOLVERS=resolver.address)
