@@ -35,8 +35,7 @@ def test_life():
     assert [row.sandbox_id for row in listed] == [sandbox.sandbox_id]
     sandbox.set_timeout(90)
     assert sandbox.is_running()
-    # Not `Sandbox.connect`: it sends the routing headers of the sandbox's own port to the API, and where both are the same listener
-    # the request goes to the sandbox, which refuses it. Missing: the edge must give POST /sandboxes/<id>/connect to the API.
+    # `Sandbox.connect` of this SDK sends routing headers to the API; crates/server/src/edge/address.rs tests that it gets there.
     assert sandbox.kill() is True
     assert not sandbox.is_running()
     assert sandbox.kill() is False
@@ -101,7 +100,9 @@ def test_events():
     assert names[0] == "create" and names[-1] == "delete", names
     assert told.total == len(names) and not told.has_more
     assert all(item.sandbox_id == sandbox.sandbox_id and item.state == "success" for item in told.items)
-    assert [item.event_name for item in Sandbox.get_events(sandbox_id=sandbox.sandbox_id, events="delete").items] == ["delete"]
+    assert [item.event_name for item in Sandbox.get_events(sandbox_id=sandbox.sandbox_id, events="delete").items] == [
+        "delete"
+    ]
     page = Sandbox.get_events(sandbox_id=sandbox.sandbox_id, limit=1)
     assert len(page.items) == 1 and page.has_more
 

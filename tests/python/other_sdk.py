@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from server import CACHE, CABANA
+from server import CABANA, CACHE
 
 HERE = Path(__file__).parent
 
@@ -20,7 +20,9 @@ def python_with(name: str) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not stamp.exists() or stamp.read_text() != wanted.read_text():
             subprocess.run([sys.executable, "-m", "venv", "--clear", place], check=True)
-            subprocess.run([place / "bin/python", "-m", "pip", "install", "--quiet", "--requirement", wanted], check=True)
+            subprocess.run(
+                [place / "bin/python", "-m", "pip", "install", "--quiet", "--requirement", wanted], check=True
+            )
             stamp.write_text(wanted.read_text())
     return place / "bin/python"
 

@@ -29,7 +29,9 @@ async def test_git(box):
     assert await done(git.remote_get("work", "origin")) == "/home/user/origin.git"
 
     await done(files.write("work/a.txt", "one\n"))
-    assert [(file.name, file.status) for file in (await done(git.status("work"))).file_status] == [("a.txt", "untracked")]
+    assert [(file.name, file.status) for file in (await done(git.status("work"))).file_status] == [
+        ("a.txt", "untracked")
+    ]
     await done(git.add("work"))
     assert (await done(git.status("work"))).has_staged
     await done(git.commit("work", "First"))

@@ -45,7 +45,11 @@ def exported() -> dict[str, type]:
     found = dict(PARTS)
     for name in e2b.__all__:
         thing = getattr(e2b, name)
-        if inspect.isclass(thing) and thing.__module__.startswith("e2b") and not issubclass(thing, (BaseException, dict, enum.Enum)):
+        if (
+            inspect.isclass(thing)
+            and thing.__module__.startswith("e2b")
+            and not issubclass(thing, (BaseException, dict, enum.Enum))
+        ):
             found[name] = thing
     return found
 
