@@ -100,10 +100,12 @@ class Client:
     def do_ask_the_dead(self):
         for sandbox in self.dead:
             assert not sandbox.is_running() and sandbox.kill() is False
-            # Not a command: the answer to a request with a body for a sandbox that is gone comes before the body is read, and the
-            # connection is then closed without a word, so that whatever the SDK sends on it next fails. Missing: the edge must
-            # read such a body, or say `connection: close`.
-            for ask in (sandbox.get_info, lambda: sandbox.files.read("x")):
+            for ask in (
+                sandbox.get_info,
+                lambda: sandbox.files.read("x"),
+                lambda: sandbox.files.write("x", "x" * 1000),
+                lambda: sandbox.commands.run("true"),
+            ):
                 try:
                     ask()
                 except (NotFoundException, TimeoutException):

@@ -3,9 +3,11 @@
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::Request;
+use http::header::CONNECTION;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -14,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 
+use crate::linger::Lingering;
 use crate::route::{Origin, Routes};
 
 /// Connections of the host; its edge bounds what it lets in.
@@ -81,9 +84,19 @@ pub(crate) async fn serve(listener: Listener, routes: Arc<Routes>, origin: Origi
 }
 
 async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, routes: Arc<Routes>, origin: Origin) {
+    let stream = Lingering::new(stream);
+    let unread = stream.unread();
     let service = service_fn(move |request: Request<Incoming>| {
-        let routes = Arc::clone(&routes);
-        async move { Ok::<_, Infallible>(Box::pin(routes.answer(request, origin)).await) }
+        let (routes, unread) = (Arc::clone(&routes), Arc::clone(&unread));
+        async move {
+            let (request, watch) = cabana_intake::watch(request);
+            let response = Box::pin(routes.answer(request, origin)).await;
+            let response = watch.settle(response, false).await;
+            if response.headers().get(CONNECTION).is_some_and(|value| value == "close") {
+                unread.store(true, Ordering::Relaxed);
+            }
+            Ok::<_, Infallible>(response)
+        }
     });
     let patience = (origin == Origin::Inside).then_some(HEAD_PATIENCE);
     let connection = http1::Builder::new()

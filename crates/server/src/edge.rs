@@ -18,12 +18,12 @@ mod tunnel;
 use std::sync::Arc;
 
 use axum::body::Body;
+use cabana_intake::Intake;
 use cabana_types::SandboxId;
 use cabana_types::guest::DISK_USED_HEADER;
 use cabana_types::routing::{GUEST_PORT, Target};
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
-use hyper::body::Incoming;
 
 use self::address::{Asked, Place, asked, bare_host, host, place};
 use self::answer::{Refusal, is_navigation, is_preflight};
@@ -72,7 +72,7 @@ impl Edge {
     }
 
     /// Answers a request for a sandbox, and hands back any other.
-    pub async fn route(&self, request: Request<Incoming>) -> Result<Response<Body>, Request<Incoming>> {
+    pub async fn route(&self, request: Request<Intake>) -> Result<Response<Body>, Request<Intake>> {
         if request.method() == Method::CONNECT {
             return Ok(answer::error(StatusCode::BAD_REQUEST, "CONNECT is not served here"));
         }
@@ -93,7 +93,7 @@ impl Edge {
         }
     }
 
-    async fn answer_signed_link(&self, request: Request<Incoming>) -> Response<Body> {
+    async fn answer_signed_link(&self, request: Request<Intake>) -> Response<Body> {
         if is_preflight(request.method(), request.headers()) {
             return answer::preflight(request.headers());
         }
@@ -104,7 +104,7 @@ impl Edge {
         }
     }
 
-    async fn answer(&self, target: Target, request: Request<Incoming>) -> Response<Body> {
+    async fn answer(&self, target: Target, request: Request<Intake>) -> Response<Body> {
         if target.port == GUEST_PORT && is_preflight(request.method(), request.headers()) {
             return answer::preflight(request.headers());
         }
@@ -119,7 +119,7 @@ impl Edge {
     }
 
     /// Carries a request to a sandbox that is up.
-    async fn pass(&self, route: Arc<Route>, port: u16, mut request: Request<Incoming>) -> Response<Body> {
+    async fn pass(&self, route: Arc<Route>, port: u16, mut request: Request<Intake>) -> Response<Body> {
         if port == GUEST_PORT && host_only::is_host_only(request.uri().path()) {
             return answer::error(StatusCode::NOT_FOUND, "not found");
         }
@@ -163,7 +163,7 @@ impl Edge {
         }
     }
 
-    async fn tell_disk_used(&self, id: &SandboxId, request: &mut Request<Incoming>) {
+    async fn tell_disk_used(&self, id: &SandboxId, request: &mut Request<Intake>) {
         if let Some(disk_used) = &self.disk_used
             && let Some(bytes) = disk_used(id).await
         {

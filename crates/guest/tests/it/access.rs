@@ -1,11 +1,13 @@
 //! Who may do what: tokens, signatures, host-only paths, browsers.
 
+use std::io::Read as _;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::client::{Guest, frame};
+use crate::client::{Answer, Guest, frame};
 
 const TOKEN: &str = "ea_secret";
 
@@ -97,4 +99,39 @@ fn sizes_are_bounded() {
     assert_eq!(guest.http("GET", "/health", &[("x-long", &long)], b"").status, 431);
     assert!(guest.memory() < 64 << 20);
     assert_eq!(guest.get("/health").status, 204);
+}
+
+#[test]
+fn a_refusal_leaves_the_connection_usable_or_says_that_it_does_not() {
+    for guest in [Guest::with(Some(TOKEN)), Guest::over_tcp(Some(TOKEN))] {
+        let chunks =
+            |size: usize| [format!("{size:x}\r\n").into_bytes(), vec![b'x'; size], b"\r\n0\r\n\r\n".to_vec()].concat();
+        for (framing, body, closes) in [
+            ("content-length: 2", b"{}".to_vec(), false),
+            ("content-length: 200000", vec![b'x'; 200_000], false),
+            ("transfer-encoding: chunked", chunks(200_000), false),
+            ("content-length: 5000000", vec![b'x'; 5_000_000], true),
+            ("transfer-encoding: chunked", chunks(5_000_000), true),
+        ] {
+            for path in ["/files?path=x", "/process.Process/List", "/nothing"] {
+                let mut connection = guest.connect();
+                let head = format!("POST {path} HTTP/1.1\r\nhost: guest\r\n{framing}\r\n\r\n");
+                connection.write_all(head.as_bytes()).unwrap();
+                // The body comes in a packet of its own, as from most clients.
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                let _ = connection.write_all(&body);
+                let mut refused = Answer::read(connection, false);
+                let _ = std::io::copy(&mut refused, &mut std::io::sink()).unwrap();
+                assert_eq!(refused.status, 401, "{path} {framing}");
+                assert_eq!(refused.header("connection") == Some("close"), closes, "{path} {framing}");
+                if closes {
+                    assert_eq!(refused.reader.read(&mut [0; 16]).unwrap(), 0, "{path} {framing}");
+                    continue;
+                }
+                let mut connection = refused.reader.into_inner();
+                connection.write_all(b"GET /health HTTP/1.1\r\nhost: guest\r\n\r\n").unwrap();
+                assert_eq!(Answer::read(connection, false).status, 204, "{path} {framing}");
+            }
+        }
+    }
 }

@@ -97,6 +97,10 @@ impl Guest {
         })
     }
 
+    pub(crate) fn connect(&self) -> Box<dyn Stream> {
+        self.try_connect().unwrap()
+    }
+
     /// Sends a request and reads the head of the answer.
     pub(crate) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         let mut stream = self.try_connect().unwrap();
@@ -204,7 +208,7 @@ enum Left {
 }
 
 impl Answer {
-    fn read(stream: Box<dyn Stream>, head_only: bool) -> Self {
+    pub(crate) fn read(stream: Box<dyn Stream>, head_only: bool) -> Self {
         let mut reader = BufReader::new(stream);
         let mut line = String::new();
         reader.read_line(&mut line).unwrap();

@@ -21,20 +21,6 @@ pub(super) struct Body<T>(pub(super) T);
 #[derive(Debug)]
 pub(super) struct OptionalBody<T>(pub(super) T);
 
-/// A body that does not matter. It is read all the same, within the bounds: where one is left unread the connection cannot be used
-/// again, and clients that keep theirs find it closed.
-#[derive(Debug)]
-pub(super) struct Ignored;
-
-impl<S: Send + Sync> FromRequest<S> for Ignored {
-    type Rejection = std::convert::Infallible;
-
-    async fn from_request(request: Request, _: &S) -> Result<Self, Self::Rejection> {
-        let _ = read(request).await;
-        Ok(Self)
-    }
-}
-
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Refusal;
 

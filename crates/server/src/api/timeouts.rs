@@ -10,7 +10,7 @@ use cabana_types::{ErrorCode, SandboxId};
 use http::StatusCode;
 
 use super::App;
-use super::body::{Body, Ignored, OptionalBody};
+use super::body::{Body, OptionalBody};
 use super::policy::Policy;
 use super::sandbox_ref::SandboxRef;
 use crate::auth::Caller;
@@ -91,7 +91,6 @@ pub(super) async fn resume(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
-    _: Ignored,
 ) -> Result<StatusCode, Refusal> {
     app.running(&caller.team, &id).await?;
     let text = format!("Sandbox {id} is already running; connect to it with POST /v2/sandboxes/{id}/connect");

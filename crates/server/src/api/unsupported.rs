@@ -12,7 +12,6 @@ use utoipa::openapi::path::{HttpMethod, OperationBuilder, ParameterBuilder, Para
 use utoipa::openapi::{ObjectBuilder, OpenApi, Required, Type};
 
 use super::App;
-use super::body::Ignored;
 use crate::auth::Caller;
 use crate::error::Refusal;
 
@@ -83,7 +82,7 @@ pub(super) fn routes(mut router: Router<Arc<App>>) -> Router<Arc<App>> {
             "DELETE" => MethodFilter::DELETE,
             _ => MethodFilter::POST,
         };
-        let answer = move |app: State<Arc<App>>, caller: Extension<Caller>, path: RawPathParams, _: Ignored| async move {
+        let answer = move |app: State<Arc<App>>, caller: Extension<Caller>, path: RawPathParams| async move {
             refuse(&app, &caller, &path, what).await
         };
         router = router.route(path, on(filter, answer));

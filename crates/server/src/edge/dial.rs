@@ -5,12 +5,13 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cabana_intake::Intake;
 use cabana_types::guest::{BRIDGE_PATH, BRIDGE_PROTOCOL};
 use cabana_types::routing::{ACCESS_TOKEN_HEADER, GUEST_PORT};
 use http::header::{CONNECTION, HOST, UPGRADE};
 use http::{Request, StatusCode};
 use http_body_util::Empty;
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
@@ -33,7 +34,7 @@ const MAX_BUFFER: usize = 128 * 1024;
 const MAX_HEADERS: usize = 200;
 
 /// Opens a connection to a port.
-pub(super) async fn dial(reach: &Reach, port: u16) -> Result<SendRequest<Incoming>, Refusal> {
+pub(super) async fn dial(reach: &Reach, port: u16) -> Result<SendRequest<Intake>, Refusal> {
     let place = reach.place().ok_or(Refusal::Crowded)?;
     if port == GUEST_PORT {
         let stream = to_guest(reach).await.map_err(|error| closed(reach, port, &error))?;
@@ -62,7 +63,7 @@ pub(super) async fn dial(reach: &Reach, port: u16) -> Result<SendRequest<Incomin
     }
 }
 
-async fn finish<T>(reach: &Reach, port: u16, io: T, place: Place) -> Result<SendRequest<Incoming>, Refusal>
+async fn finish<T>(reach: &Reach, port: u16, io: T, place: Place) -> Result<SendRequest<Intake>, Refusal>
 where
     T: Read + Write + Unpin + Send + 'static,
 {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
+use cabana_intake::Intake;
 use cabana_types::routing::GUEST_PORT;
 use http::header::UPGRADE;
 use http::{HeaderValue, Request, Response, StatusCode, Version};
@@ -30,6 +31,10 @@ const ANSWER: Duration = Duration::from_secs(60 * 60);
 #[derive(Clone)]
 pub(super) struct Tethered(pub(super) CancellationToken);
 
+/// On a response: whoever gave it reads no more of the request.
+#[derive(Clone, Copy)]
+pub(super) struct Deaf;
+
 /// Another protocol that the client asks for, and its end of the connection once it is accepted.
 pub(super) struct Wish {
     /// The protocol's name.
@@ -42,7 +47,7 @@ pub(super) struct Wish {
 pub(super) async fn forward(
     reach: Arc<Reach>,
     port: u16,
-    mut request: Request<Incoming>,
+    mut request: Request<Intake>,
     wish: Option<Wish>,
     link: Option<Arc<Link>>,
 ) -> Result<Response<Body>, Refusal> {
@@ -55,11 +60,15 @@ pub(super) async fn forward(
         timeout(ANSWER, send(&reach, port, request)).await.map_err(|_| Refusal::TooSlow)??
     };
 
+    let closes = response.version() < Version::HTTP_11 || headers::names_close(response.headers());
     *response.version_mut() = Version::HTTP_11;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         // Nobody may change the protocol without being asked.
         let wish = wish.ok_or(Refusal::NoAnswer)?;
         return Ok(switch(&reach, response, wish, link));
+    }
+    if closes {
+        response.extensions_mut().insert(Deaf);
     }
     headers::strip_hop_by_hop(response.headers_mut());
     let gone = reach.route.gone.clone();
@@ -77,8 +86,8 @@ pub(super) async fn forward(
 async fn send(
     reach: &Reach,
     port: u16,
-    mut request: Request<Incoming>,
-) -> Result<(Response<Incoming>, SendRequest<Incoming>), Refusal> {
+    mut request: Request<Intake>,
+) -> Result<(Response<Incoming>, SendRequest<Intake>), Refusal> {
     loop {
         let (mut sender, used) = match reach.take(port) {
             Some(sender) => (sender, true),
@@ -115,7 +124,7 @@ fn switch(reach: &Reach, mut response: Response<Incoming>, wish: Wish, link: Opt
 struct Lease {
     reach: Arc<Reach>,
     port: u16,
-    sender: SendRequest<Incoming>,
+    sender: SendRequest<Intake>,
 }
 
 fn give_back(lease: &mut Option<Lease>) {

@@ -65,6 +65,12 @@ pub(super) fn clean_request(
     headers.insert(HOST, masked.unwrap_or(host));
 }
 
+/// Whether a message is the last of its connection.
+pub(super) fn names_close(headers: &HeaderMap) -> bool {
+    let mut tokens = headers.get_all(CONNECTION).iter().flat_map(|value| value.as_bytes().split(|b| *b == b','));
+    tokens.any(|token| token.trim_ascii().eq_ignore_ascii_case(b"close"))
+}
+
 /// Puts the wish for another protocol back, for this hop.
 pub(super) fn ask_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
-use super::forward::Tethered;
+use super::forward::{Deaf, Tethered};
 use super::guard::{Guard, Patience, Protocol, STAND_IN_PATH};
 use super::link::{Link, Peer};
 use super::{Edge, answer, headers};
@@ -274,7 +274,7 @@ impl Front {
     /// Answers one request.
     async fn answer(
         self: Arc<Self>,
-        mut request: Request<Incoming>,
+        request: Request<Incoming>,
         link: Arc<Link>,
     ) -> Result<Response<Reply>, Infallible> {
         let busy = Busy::new(link.clone());
@@ -284,6 +284,7 @@ impl Front {
             return Ok(answer::rejected(rejection).map(|body| Reply { body, _busy: busy }));
         }
         let wish = headers::upgrade_asked(request.version(), request.method(), request.headers()).is_some();
+        let (mut request, watch) = cabana_intake::watch(request);
         request.extensions_mut().insert(link.peer);
         request.extensions_mut().insert(link.clone());
         let mut response = match self.edge.route(request).await {
@@ -301,6 +302,8 @@ impl Front {
         if let Some(Tethered(gone)) = response.extensions_mut().remove() {
             link.tether(gone);
         }
+        let deaf = response.extensions_mut().remove::<Deaf>().is_some();
+        let response = watch.settle(response, deaf).await;
         Ok(response.map(|body| Reply { body, _busy: busy }))
     }
 }

@@ -146,8 +146,16 @@ fn a_refusal_leaves_the_connection_usable() {
     let id = server.create();
     let mut stream = std::net::TcpStream::connect(server.address).expect("connect");
     stream.set_read_timeout(Some(std::time::Duration::from_secs(10))).expect("timeout");
-    for path in [format!("/sandboxes/{id}/reset"), format!("/sandboxes/{id}/resume"), "/volumes".to_owned()] {
-        let key = &server.key;
+    let (reset, resume, key) =
+        (format!("/sandboxes/{id}/reset"), format!("/sandboxes/{id}/resume"), server.key.as_str());
+    for (path, key) in [
+        (reset.as_str(), key),
+        (&resume, key),
+        ("/volumes", key),
+        ("/nothing", key),
+        ("/sandboxes/x/timeout", key),
+        ("/sandboxes", "e2b_00"),
+    ] {
         let head = format!("POST {path} HTTP/1.1\r\nhost: a\r\nx-api-key: {key}\r\ncontent-length: 2\r\n\r\n");
         stream.write_all(head.as_bytes()).expect("write");
         // The body comes in a packet of its own, as from most clients.
