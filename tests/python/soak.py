@@ -200,10 +200,14 @@ class Client:
     def do_terminal(self):
         box, columns = self.any(), self.random.randint(20, 200)
         terminal = box.sandbox.pty.create(PtySize(rows=24, cols=80))
-        box.sandbox.pty.resize(terminal.pid, PtySize(rows=50, cols=columns))
-        box.sandbox.pty.send_stdin(terminal.pid, b"stty size; exit\n")
-        seen = bytearray()
-        terminal.wait(on_pty=seen.extend)
+        seen, prompted = bytearray(), False
+        for _, _, data in terminal:
+            seen += data or b""
+            # Not before the prompt: until then the shell reads the size and sets it again, and may undo a change.
+            if not prompted and b"$ " in seen:
+                prompted = True
+                box.sandbox.pty.resize(terminal.pid, PtySize(rows=50, cols=columns))
+                box.sandbox.pty.send_stdin(terminal.pid, b"stty size; exit\n")
         assert f"50 {columns}".encode() in seen, bytes(seen)
 
 
