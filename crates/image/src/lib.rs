@@ -1,0 +1,20 @@
+//! OCI images and Dockerfiles: what templates are made from. Pulls images from registries or reads them from local
+//! files, unpacks their layers safely into a directory, and turns a Dockerfile into a plan of steps. Knows nothing of
+//! sandboxes: who runs the steps, and where, is decided by the caller.
+
+#![forbid(unsafe_code)]
+
+pub mod digest;
+pub mod error;
+pub mod reference;
+pub mod sources;
+pub mod stop;
+pub mod tar;
+pub mod unpack;
+
+mod compression;
+
+pub use digest::Digest;
+pub use error::{Error, Result};
+pub use reference::Reference;
+pub use stop::Stop;

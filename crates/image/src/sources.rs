@@ -1,0 +1,143 @@
+//! Where images come from, as the operator configures it: names that mean templates of our own, mirrors of registries,
+//! and registries that are reached without TLS or inside the private network.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use url::Url;
+
+use crate::error::{Error, Result};
+use crate::reference::Reference;
+
+/// The operator's settings.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sources {
+    /// Images that are templates here: `e2bdev/base` → `base`. A name with a tag stands for that tag alone, one without
+    /// for all tags.
+    pub aliases: BTreeMap<String, String>,
+    /// Registries that need something said about them, by host as in image names (`docker.io`, `registry.lan:5000`).
+    pub hosts: BTreeMap<String, Host>,
+}
+
+/// What is special about one host.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Host {
+    /// Asked first, in this order; the host itself comes last. They get no credentials of users.
+    pub mirrors: Vec<Url>,
+    /// It is reached by plain HTTP.
+    pub plain_http: bool,
+    /// It may have an address of this machine or of the private network. Other hosts must be public, so that a name in
+    /// a build request cannot make the server ask its own neighbours.
+    pub internal: bool,
+}
+
+/// What a build begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Base {
+    /// A template of this server.
+    Template(String),
+    /// An image.
+    Image(Reference),
+}
+
+impl Sources {
+    /// Checks what parsing cannot.
+    pub fn check(&self) -> Result<()> {
+        for alias in self.aliases.keys() {
+            alias.parse::<Reference>()?;
+        }
+        for (name, host) in &self.hosts {
+            // `x` stands for any repository: only the host is looked at.
+            format!("{name}/x").parse::<Reference>()?;
+            for mirror in &host.mirrors {
+                if !matches!(mirror.scheme(), "http" | "https") || mirror.host_str().is_none() {
+                    return Err(Error::InvalidReference {
+                        text: mirror.to_string(),
+                        reason: "a mirror is an http:// or https:// URL".to_owned(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the name of an image means here.
+    pub fn resolve(&self, name: &str) -> Result<Base> {
+        let reference: Reference = name.parse()?;
+        // A digest asks for exact content, which a template of ours does not have.
+        if reference.digest().is_some() {
+            return Ok(Base::Image(reference));
+        }
+        for (alias, template) in &self.aliases {
+            let any_tag = !alias.rsplit('/').next().is_some_and(|last| last.contains(':'));
+            let known: Reference = alias.parse()?;
+            if known.repository() == reference.repository() && (any_tag || known.tag() == reference.tag()) {
+                return Ok(Base::Template(template.clone()));
+            }
+        }
+        Ok(Base::Image(reference))
+    }
+
+    /// What is said about a host, by its name as in image names.
+    #[allow(dead_code)]
+    pub(crate) fn host(&self, name: &str) -> Option<&Host> {
+        self.hosts.get(name)
+    }
+
+    /// Whether a host (of a registry, mirror, token server or redirection) may have a private address.
+    #[allow(dead_code)]
+    pub(crate) fn is_internal(&self, authority: &str) -> bool {
+        let same = |mirror: &Url| mirror_authority(mirror).is_some_and(|known| known == authority);
+        self.hosts.get(authority).is_some_and(|host| host.internal)
+            || self.hosts.values().any(|host| host.mirrors.iter().any(same))
+    }
+}
+
+#[allow(dead_code)]
+fn mirror_authority(mirror: &Url) -> Option<String> {
+    let host = mirror.host_str()?;
+    Some(mirror.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sources() -> Sources {
+        let mut sources = Sources::default();
+        sources.aliases.insert("e2bdev/base".to_owned(), "base".to_owned());
+        sources.aliases.insert("python:3.12".to_owned(), "python".to_owned());
+        sources
+    }
+
+    #[test]
+    fn aliases_mean_templates() {
+        let sources = sources();
+        sources.check().unwrap();
+        let template = |name: &str| Base::Template(name.to_owned());
+        assert_eq!(sources.resolve("e2bdev/base").unwrap(), template("base"));
+        assert_eq!(sources.resolve("docker.io/e2bdev/base:v2").unwrap(), template("base"));
+        assert_eq!(sources.resolve("python:3.12").unwrap(), template("python"));
+        for image in ["python:3.11", "python", "ghcr.io/e2bdev/base", "e2bdev/base2"] {
+            assert!(matches!(sources.resolve(image).unwrap(), Base::Image(_)), "{image}");
+        }
+        let exact = format!("e2bdev/base@{}", crate::Digest::of(b""));
+        assert!(matches!(sources.resolve(&exact).unwrap(), Base::Image(_)));
+        assert!(sources.resolve("Nope").is_err());
+    }
+
+    #[test]
+    fn hosts_are_internal_only_if_configured() {
+        let mut sources = sources();
+        let mirrors = vec!["http://cache.lan:5000".parse().unwrap()];
+        sources.hosts.insert("docker.io".to_owned(), Host { mirrors, ..Host::default() });
+        sources.hosts.insert("registry.lan".to_owned(), Host { internal: true, ..Host::default() });
+        sources.check().unwrap();
+        assert!(sources.is_internal("cache.lan:5000") && sources.is_internal("registry.lan"));
+        assert!(!sources.is_internal("docker.io") && !sources.is_internal("cache.lan"));
+        sources.hosts.insert("bad host".to_owned(), Host::default());
+        assert!(sources.check().is_err());
+    }
+}

@@ -1,0 +1,119 @@
+//! Puts one layer of an image onto a directory, entry by entry under the directory's descriptor. Layers are hostile:
+//! nothing is made outside the directory, whatever the names and links say, and everything is bounded. What is refused
+//! leaves a half-made tree behind, which the caller throws away.
+//!
+//! The result is a flat root filesystem: what a whiteout names is removed. Owners are kept as the layer has them, and
+//! so are set-uid bits, so the directory must be one that only root can enter.
+
+mod metadata;
+mod name;
+mod placing;
+mod removal;
+mod tree;
+
+use std::io::{self, Read};
+use std::os::fd::BorrowedFd;
+
+pub use crate::compression::Ratio;
+use crate::compression::{self, read_error};
+use crate::digest::{Digest, HashingReader};
+use crate::error::Result;
+use crate::stop::Stop;
+use crate::tar::Archive;
+use placing::Placing;
+
+/// What an archive may cost. The defaults are what real images need, with room.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Bytes of content.
+    pub bytes: u64,
+    /// Entries.
+    pub entries: u64,
+    /// Directories inside each other.
+    pub depth: usize,
+    /// Growth by decompression.
+    pub ratio: Ratio,
+    /// Owners from this number on belong to nobody, because sandboxes have no such id.
+    pub ids: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            bytes: 32 << 30,
+            entries: 2_000_000,
+            depth: 256,
+            ratio: Ratio { factor: 250, free: 256 << 20 },
+            ids: 65_536,
+        }
+    }
+}
+
+/// Whether names that begin with `.wh.` are removals, as in layers of images, or files like others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whiteouts {
+    /// They remove what lower layers have.
+    Apply,
+    /// They mean nothing: the archive is no layer.
+    Ignore,
+}
+
+/// What was unpacked.
+#[derive(Debug)]
+pub struct Unpacked {
+    /// The digest of the plain archive.
+    pub diff_id: Digest,
+    /// Bytes of content.
+    pub bytes: u64,
+    /// Entries.
+    pub entries: u64,
+    /// What was left out or changed, for the build's log: a few lines.
+    pub notes: Vec<String>,
+}
+
+/// Unpacks one archive (gzip, zstd or plain) onto `root`. Blocks, so call it where blocking is fine.
+pub fn apply<R: Read + Send>(
+    reader: R,
+    root: BorrowedFd<'_>,
+    whiteouts: Whiteouts,
+    limits: &Limits,
+    stop: &Stop,
+) -> Result<Unpacked> {
+    // Headers and padding come on top of the content.
+    let limit = limits.bytes.saturating_add(limits.entries.saturating_mul(8 << 10));
+    let plain = Watched { inner: compression::open(reader, limits.ratio)?, left: limit, stop };
+    let mut archive = Archive::new(HashingReader::new(plain));
+    let mut placing = Placing::new(root, whiteouts, limits, stop)?;
+    while let Some(entry) = archive.next_entry()? {
+        placing.place(&entry, &mut archive.content())?;
+    }
+    let (bytes, entries, notes) = placing.finish()?;
+    Ok(Unpacked { diff_id: archive.into_inner().finish(), bytes, entries, notes })
+}
+
+/// Ends when the caller says so, or when far too much has come out.
+struct Watched<'a, R> {
+    inner: R,
+    left: u64,
+    stop: &'a Stop,
+}
+
+impl<R: Read> Read for Watched<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stop.check("unpacking").map_err(io::Error::other)?;
+        let n = self.inner.read(buffer)?;
+        self.left = self
+            .left
+            .checked_sub(n as u64)
+            .ok_or_else(|| io::Error::other(crate::Error::refused(b"", "it is larger than images may be")))?;
+        Ok(n)
+    }
+}
+
+/// The error of reading an entry's content.
+fn content_error(path: &[u8], error: io::Error) -> crate::Error {
+    match read_error(error) {
+        crate::Error::Refused { path: inner, reason } if inner.is_empty() => crate::Error::refused(path, reason),
+        other => other,
+    }
+}
