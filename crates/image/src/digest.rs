@@ -82,7 +82,7 @@ impl From<Digest> for String {
 }
 
 /// A digest in the making.
-#[derive(Default, Clone)]
+#[derive(Debug, Default, Clone)]
 pub struct Hasher(Sha256);
 
 impl Hasher {

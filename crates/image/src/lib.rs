@@ -4,9 +4,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod blobs;
 pub mod digest;
 pub mod error;
+pub mod image;
+pub mod layout;
+pub mod manifest;
 pub mod reference;
+pub mod registry;
 pub mod sources;
 pub mod stop;
 pub mod tar;
@@ -16,5 +21,6 @@ mod compression;
 
 pub use digest::Digest;
 pub use error::{Error, Result};
+pub use image::Image;
 pub use reference::Reference;
 pub use stop::Stop;

@@ -81,13 +81,11 @@ impl Sources {
     }
 
     /// What is said about a host, by its name as in image names.
-    #[allow(dead_code)]
     pub(crate) fn host(&self, name: &str) -> Option<&Host> {
         self.hosts.get(name)
     }
 
     /// Whether a host (of a registry, mirror, token server or redirection) may have a private address.
-    #[allow(dead_code)]
     pub(crate) fn is_internal(&self, authority: &str) -> bool {
         let same = |mirror: &Url| mirror_authority(mirror).is_some_and(|known| known == authority);
         self.hosts.get(authority).is_some_and(|host| host.internal)
@@ -95,7 +93,6 @@ impl Sources {
     }
 }
 
-#[allow(dead_code)]
 fn mirror_authority(mirror: &Url) -> Option<String> {
     let host = mirror.host_str()?;
     Some(mirror.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))

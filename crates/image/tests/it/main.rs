@@ -4,6 +4,11 @@
 
 mod archive;
 mod hostile_layers;
+mod hostile_registries;
 mod layers;
+mod local_images;
+mod plain_http;
+mod pulls;
 mod random_layers;
+mod sample;
 mod scene;

@@ -1,0 +1,335 @@
+//! The store of blobs (manifests, configurations, layers as they were packed), each in a file named by its digest. A
+//! blob appears whole and verified or not at all: it is written beside, synced, and renamed.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::FlockOperation;
+
+use crate::digest::{Digest, Hasher};
+use crate::error::{Error, Result};
+use crate::manifest::{self, Document, MAX_MANIFEST};
+use crate::stop::Stop;
+
+/// A directory of blobs. Clones are the same store.
+#[derive(Debug, Clone)]
+pub struct Blobs {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    complete: PathBuf,
+    partial: PathBuf,
+    /// Blobs that someone is about to need, with how many someones.
+    pinned: Mutex<HashMap<Digest, usize>>,
+}
+
+/// Keeps one blob from being collected while it lives.
+#[derive(Debug)]
+pub struct Pin {
+    shared: Arc<Shared>,
+    digest: Digest,
+}
+
+/// What a collection removed.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Collected {
+    /// Blobs.
+    pub blobs: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    move |source| Error::Path { action, path: path.display().to_string(), source }
+}
+
+impl Blobs {
+    /// Opens or makes the store in `directory`, and removes what broken-off writes have left.
+    pub fn open(directory: &Path) -> Result<Self> {
+        let (complete, partial) = (directory.join("sha256"), directory.join("partial"));
+        for path in [&complete, &partial] {
+            fs::create_dir_all(path).map_err(failed("create", path))?;
+        }
+        for entry in fs::read_dir(&partial).map_err(failed("list", &partial))? {
+            let path = entry.map_err(failed("list", &partial))?.path();
+            // Whoever writes holds a lock; the lock of a dead process is free.
+            if let Ok(file) = File::open(&path)
+                && rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+            {
+                fs::remove_file(&path).map_err(failed("remove", &path))?;
+            }
+        }
+        Ok(Self { shared: Arc::new(Shared { complete, partial, pinned: Mutex::default() }) })
+    }
+
+    fn file(&self, digest: Digest) -> PathBuf {
+        self.shared.complete.join(digest.hex())
+    }
+
+    /// Whether the blob is there, and its size.
+    pub fn size(&self, digest: Digest) -> Option<u64> {
+        fs::metadata(self.file(digest)).ok().map(|status| status.len())
+    }
+
+    /// Opens a blob. Its digest was right when it was stored; who needs more checks it while reading.
+    pub fn reader(&self, digest: Digest) -> Result<File> {
+        let path = self.file(digest);
+        File::open(&path).map_err(failed("open the blob", &path))
+    }
+
+    /// A small blob, verified.
+    pub fn read(&self, digest: Digest, limit: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.reader(digest)?.take(limit + 1).read_to_end(&mut bytes).map_err(Error::io("read a blob"))?;
+        if bytes.len() as u64 > limit {
+            return Err(Error::TooLarge { what: digest.to_string(), limit });
+        }
+        let found = Digest::of(&bytes);
+        if found != digest {
+            return Err(Error::Corrupt { what: "a blob in the store".to_owned(), expected: digest, found });
+        }
+        Ok(bytes)
+    }
+
+    /// Begins to write a blob.
+    pub fn begin(&self) -> Result<Partial> {
+        let path = self.shared.partial.join(format!("{:016x}", rand::random::<u64>()));
+        let file =
+            File::options().read(true).write(true).create_new(true).open(&path).map_err(failed("create", &path))?;
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|error| failed("lock", &path)(error.into()))?;
+        Ok(Partial { file, path, hasher: Hasher::default(), length: 0, blobs: self.clone() })
+    }
+
+    /// Stores bytes.
+    pub fn put(&self, bytes: &[u8]) -> Result<Digest> {
+        let digest = Digest::of(bytes);
+        if self.size(digest) == Some(bytes.len() as u64) {
+            return Ok(digest);
+        }
+        let mut partial = self.begin()?;
+        partial.write(bytes)?;
+        partial.commit("a blob", Some(digest))
+    }
+
+    /// Stores what a reader gives; blocks. With `expected`, other content is refused.
+    pub fn import(
+        &self,
+        mut reader: impl Read,
+        what: &str,
+        expected: Option<Digest>,
+        limit: u64,
+        stop: &Stop,
+    ) -> Result<Digest> {
+        let mut partial = self.begin()?;
+        let mut buffer = vec![0; 256 << 10];
+        loop {
+            stop.check("copying an image")?;
+            let n = match reader.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(n) => n,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(crate::compression::read_error(error)),
+            };
+            if partial.length() + n as u64 > limit {
+                return Err(Error::TooLarge { what: what.to_owned(), limit });
+            }
+            partial.write(&buffer[..n])?;
+        }
+        partial.commit(what, expected)
+    }
+
+    /// Keeps a blob, which may not be there yet, from being collected.
+    pub fn pin(&self, digest: Digest) -> Pin {
+        *self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner).entry(digest).or_default() += 1;
+        Pin { shared: self.shared.clone(), digest }
+    }
+
+    /// Removes what is neither in `roots`, nor named by a manifest in `roots`, nor pinned. A root that is missing or
+    /// is no manifest keeps only itself.
+    pub fn collect(&self, roots: &HashSet<Digest>) -> Result<Collected> {
+        let mut keep = roots.clone();
+        for root in roots {
+            if let Ok(bytes) = self.read(*root, MAX_MANIFEST)
+                && let Ok(Document::Image(manifest)) = manifest::parse(&bytes, None)
+            {
+                keep.insert(manifest.config.digest);
+                keep.extend(manifest.layers.iter().map(|layer| layer.digest));
+            }
+        }
+        let mut collected = Collected::default();
+        let directory = &self.shared.complete;
+        for entry in fs::read_dir(directory).map_err(failed("list", directory))? {
+            let entry = entry.map_err(failed("list", directory))?;
+            let Some(digest) = entry.file_name().to_str().and_then(Digest::from_hex) else { continue };
+            // Under the lock, so that a pin comes before the look or after the removal, where it finds nothing.
+            let pinned = self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+            if keep.contains(&digest) || pinned.contains_key(&digest) {
+                continue;
+            }
+            let bytes = entry.metadata().map_or(0, |status| status.len());
+            fs::remove_file(entry.path()).map_err(failed("remove", &entry.path()))?;
+            drop(pinned);
+            collected.blobs += 1;
+            collected.bytes += bytes;
+        }
+        Ok(collected)
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        let mut pinned = self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = pinned.get_mut(&self.digest) {
+            *count -= 1;
+            if *count == 0 {
+                pinned.remove(&self.digest);
+            }
+        }
+    }
+}
+
+/// A blob being written. Dropped without [`Partial::commit`], it is gone.
+#[derive(Debug)]
+pub struct Partial {
+    file: File,
+    path: PathBuf,
+    hasher: Hasher,
+    length: u64,
+    blobs: Blobs,
+}
+
+impl Partial {
+    /// Appends.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(failed("write", &self.path))?;
+        self.hasher.update(bytes);
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Bytes so far.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Begins anew.
+    pub fn restart(&mut self) -> Result<()> {
+        use std::io::Seek;
+        self.file.set_len(0).map_err(failed("empty", &self.path))?;
+        self.file.rewind().map_err(failed("rewind", &self.path))?;
+        self.hasher = Hasher::default();
+        self.length = 0;
+        Ok(())
+    }
+
+    /// What has been written, to be read from its beginning; it stays a part.
+    pub(crate) fn reader(&self) -> Result<File> {
+        File::open(&self.path).map_err(failed("open", &self.path))
+    }
+
+    /// Makes it a blob, if the digest is right. Durable when this returns.
+    pub fn commit(self, what: &str, expected: Option<Digest>) -> Result<Digest> {
+        let found = self.hasher.clone().finish();
+        if let Some(expected) = expected
+            && expected != found
+        {
+            return Err(Error::Corrupt { what: what.to_owned(), expected, found });
+        }
+        self.file.sync_all().map_err(failed("sync", &self.path))?;
+        let path = self.blobs.file(found);
+        fs::rename(&self.path, &path).map_err(failed("rename to", &path))?;
+        let directory = &self.blobs.shared.complete;
+        File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed("sync", directory))?;
+        Ok(found)
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        // After a commit there is nothing of this name.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn count(path: &Path) -> usize {
+        fs::read_dir(path).unwrap().count()
+    }
+
+    #[test]
+    fn blobs_appear_whole_or_not_at_all() {
+        let directory = tempfile::tempdir().unwrap();
+        let blobs = Blobs::open(directory.path()).unwrap();
+        let digest = blobs.put(b"hello").unwrap();
+        assert_eq!(blobs.put(b"hello").unwrap(), digest);
+        assert_eq!(blobs.size(digest), Some(5));
+        assert_eq!(blobs.read(digest, 5).unwrap(), b"hello");
+        assert!(matches!(blobs.read(digest, 4), Err(Error::TooLarge { .. })));
+        let mut partial = blobs.begin().unwrap();
+        partial.write(b"something else").unwrap();
+        let wanted = Digest::of(b"wanted");
+        assert!(matches!(partial.commit("x", Some(wanted)), Err(Error::Corrupt { .. })));
+        let stop = Stop::after(Duration::from_secs(9));
+        assert!(blobs.import(&b"too long"[..], "x", None, 3, &stop).is_err());
+        let mut partial = blobs.begin().unwrap();
+        partial.write(b"wrong").unwrap();
+        partial.restart().unwrap();
+        partial.write(b"wanted").unwrap();
+        partial.commit("x", Some(wanted)).unwrap();
+        assert_eq!(blobs.read(wanted, 100).unwrap(), b"wanted");
+        assert_eq!((count(&directory.path().join("sha256")), count(&directory.path().join("partial"))), (2, 0));
+    }
+
+    #[test]
+    fn what_broken_off_writes_left_goes_at_the_next_opening_but_not_what_is_being_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let blobs = Blobs::open(directory.path()).unwrap();
+        fs::write(directory.path().join("partial/dead"), "half").unwrap();
+        let mut live = blobs.begin().unwrap();
+        live.write(b"live").unwrap();
+        let again = Blobs::open(directory.path()).unwrap();
+        assert_eq!(count(&directory.path().join("partial")), 1);
+        let digest = live.commit("x", None).unwrap();
+        assert_eq!(again.read(digest, 10).unwrap(), b"live");
+    }
+
+    #[test]
+    fn a_corrupt_file_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let blobs = Blobs::open(directory.path()).unwrap();
+        let digest = blobs.put(b"hello").unwrap();
+        fs::write(directory.path().join("sha256").join(digest.hex()), "jello").unwrap();
+        assert!(matches!(blobs.read(digest, 10), Err(Error::Corrupt { .. })));
+    }
+
+    #[test]
+    fn collection_keeps_roots_what_they_name_and_pins() {
+        let directory = tempfile::tempdir().unwrap();
+        let blobs = Blobs::open(directory.path()).unwrap();
+        let (config, layer) = (blobs.put(b"{}").unwrap(), blobs.put(b"layer").unwrap());
+        let manifest = format!(
+            r#"{{"schemaVersion":2,"config":{{"digest":"{config}","size":2}},"layers":[{{"digest":"{layer}","size":5}}]}}"#
+        );
+        let root = blobs.put(manifest.as_bytes()).unwrap();
+        let (loose, pinned) = (blobs.put(b"loose").unwrap(), blobs.put(b"pinned").unwrap());
+        let pin = blobs.pin(pinned);
+        let collected = blobs.collect(&HashSet::from([root, Digest::of(b"never there")])).unwrap();
+        assert_eq!(collected, Collected { blobs: 1, bytes: 5 });
+        assert!(blobs.size(loose).is_none() && blobs.size(pinned).is_some());
+        drop(pin);
+        assert_eq!(blobs.collect(&HashSet::from([root])).unwrap().blobs, 1);
+        assert!([root, config, layer].iter().all(|digest| blobs.size(*digest).is_some()));
+        assert_eq!(blobs.collect(&HashSet::new()).unwrap().blobs, 3);
+    }
+}
