@@ -128,6 +128,12 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// A Dockerfile cannot be built.
+    #[error(transparent)]
+    Dockerfile(#[from] crate::dockerfile::DockerfileError),
+    /// What is asked of the build context is not possible.
+    #[error("the build context: {0}")]
+    Context(String),
     /// The caller no longer wants the result.
     #[error("cancelled")]
     Cancelled,

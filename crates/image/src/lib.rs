@@ -6,6 +6,7 @@
 
 pub mod blobs;
 pub mod digest;
+pub mod dockerfile;
 pub mod error;
 pub mod image;
 pub mod layout;
