@@ -76,6 +76,48 @@ pub enum Error {
         /// All of them.
         errors: Vec<Error>,
     },
+    /// A disk that cannot be packed, or an archive that is none of ours.
+    #[error("{path}: {problem}")]
+    Archive {
+        /// Where, seen from the disk's directory.
+        path: String,
+        /// What is wrong there.
+        problem: String,
+    },
+    /// Nothing of this name is in cold storage.
+    #[error("{name} is not in cold storage")]
+    ColdMissing {
+        /// The object.
+        name: String,
+    },
+    /// What is in cold storage is not what was put there.
+    #[error("{name} in cold storage is damaged: {problem}")]
+    ColdDamaged {
+        /// The object.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Cold storage did not do what it was asked for, also not after trying again.
+    #[error("{action} {name} in cold storage")]
+    Cold {
+        /// What was tried.
+        action: &'static str,
+        /// The object.
+        name: String,
+        /// Why not.
+        #[source]
+        source: Box<object_store::Error>,
+    },
+    /// The settings of cold storage are wrong.
+    #[error("cold storage: {problem}")]
+    ColdSettings {
+        /// What is wrong.
+        problem: String,
+    },
+    /// Whoever asked for it no longer wants it.
+    #[error("it was cancelled")]
+    Cancelled,
     /// What is wrong with this machine, and what to do.
     #[error("{0}")]
     Unsupported(String),

@@ -1,3 +1,7 @@
-//! Tests of the pool on a real kernel; they need root.
+//! Tests of pool, packing and cold storage on a real kernel; they need root.
 
+mod cold;
+mod pack;
 mod pool;
+mod s3;
+mod tree;

@@ -1,0 +1,164 @@
+//! Packing a sandbox's disk into one stream, and back: a tar archive (POSIX, with pax records) in zstd, which ordinary tools can open.
+//!
+//! Packing follows no link and never leaves the disk. Unpacking takes nothing but what packing writes: an archive may come from where
+//! others can write. Both are for blocking threads, hold little memory whatever the disk holds, and stop when they are cancelled.
+
+mod attributes;
+mod entry;
+mod gather;
+mod header;
+mod records;
+mod scatter;
+mod sparse;
+mod text;
+mod trail;
+mod wanted;
+
+#[cfg(test)]
+mod hostile;
+
+use std::io::{BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::Error;
+
+/// The directory of a disk that is packed; paths in an archive begin with it. The overlay's `work` holds nothing that lasts.
+const UPPER: &str = "upper";
+/// As `zstd` itself chooses: more gains little on the files of a system, and takes much longer.
+const LEVEL: i32 = 3;
+/// Level 3 looks back 2 MiB. What wants more than 8 MiB of memory to be read was not written by us.
+const WINDOW: u32 = 23;
+/// How much of a file is read or written at a time.
+const CHUNK: usize = 256 << 10;
+/// Ids on disk are those inside of sandboxes.
+const MOST_ID: u32 = 65_535;
+/// Names that a report tells of.
+const TOLD: usize = 16;
+
+/// What of a disk to pack.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Selection {
+    /// All of it.
+    #[default]
+    Everything,
+    /// These paths, seen from the sandbox's root, with all that is below them; and the directories above them, without their other
+    /// contents. Only what differs from the template is on the disk.
+    Paths(Vec<String>),
+}
+
+/// How much may be packed or unpacked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Files, directories and so on.
+    pub entries: u64,
+    /// Bytes of data and attributes; holes do not count.
+    pub bytes: u64,
+    /// Bytes of one path.
+    pub path: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { entries: 10_000_000, bytes: 1 << 40, path: 32 << 10 }
+    }
+}
+
+/// What was packed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Packed {
+    /// Files, directories and so on.
+    pub entries: u64,
+    /// Bytes of data and attributes, before compression.
+    pub bytes: u64,
+    /// Sockets, and devices other than the overlay's: they have no meaning without the processes that made them.
+    pub skipped: u64,
+    /// The first few of these.
+    pub skipped_paths: Vec<String>,
+    /// Paths of the selection that were not there.
+    pub missing: Vec<String>,
+}
+
+/// What was unpacked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unpacked {
+    /// Files, directories and so on.
+    pub entries: u64,
+    /// Bytes of data and attributes.
+    pub bytes: u64,
+}
+
+/// Packs the disk whose directory is given. Nothing may be changing it: a change is an error where it is noticed.
+pub fn pack(
+    disk: impl AsFd,
+    selection: &Selection,
+    sink: impl Write,
+    limits: &Limits,
+    cancel: &CancellationToken,
+) -> Result<Packed, Error> {
+    let begin = || {
+        let mut encoder = zstd::Encoder::new(sink, LEVEL)?;
+        encoder.include_checksum(true)?;
+        encoder.multithread(1)?;
+        Ok(encoder)
+    };
+    let encoder = begin().map_err(io("begin an archive"))?;
+    gather::gather(disk.as_fd(), selection, encoder, limits, cancel)
+}
+
+/// Unpacks an archive into a disk's directory, where `upper` is missing or empty. After an error the caller removes what is there.
+pub fn unpack(
+    source: impl Read,
+    disk: impl AsFd,
+    limits: &Limits,
+    cancel: &CancellationToken,
+) -> Result<Unpacked, Error> {
+    let begin = || {
+        let mut decoder = zstd::Decoder::new(source)?.single_frame();
+        decoder.window_log_max(WINDOW)?;
+        Ok(decoder)
+    };
+    let decoder = begin().map_err(io("begin to read an archive"))?;
+    // Headers and maps are read in small pieces.
+    let mut input = BufReader::with_capacity(CHUNK, decoder);
+    let unpacked = scatter::scatter(&mut input, disk.as_fd(), limits, cancel)?;
+    let mut rest = input.into_inner().finish();
+    match rest.read(&mut [0]).map_err(io("read the end of an archive"))? {
+        0 => Ok(unpacked),
+        _ => Err(refused(b"", "something follows the archive")),
+    }
+}
+
+fn io(action: &'static str) -> impl FnOnce(std::io::Error) -> Error {
+    move |source| Error::Io { action, source }
+}
+
+/// A path from a disk or an archive for people: what cannot be shown is escaped, and long ones are cut.
+fn show(path: &[u8]) -> String {
+    let text = String::from_utf8_lossy(path);
+    let mut shown: String = text.chars().take(200).flat_map(char::escape_debug).collect();
+    if text.chars().nth(200).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+fn refused(path: &[u8], problem: impl Into<String>) -> Error {
+    Error::Archive { path: show(path), problem: problem.into() }
+}
+
+fn at<E: Into<std::io::Error>>(action: &'static str, path: &[u8]) -> impl FnOnce(E) -> Error {
+    move |e| Error::Path { action, path: PathBuf::from(show(path)), source: e.into() }
+}
+
+fn check(cancel: &CancellationToken) -> Result<(), Error> {
+    if cancel.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
+}
+
+/// Adds to a number that has a limit.
+fn count(number: &mut u64, more: u64, most: u64, path: &[u8], what: &str) -> Result<(), Error> {
+    *number = number.saturating_add(more);
+    if *number > most { Err(refused(path, format!("there are more than {most} {what}"))) } else { Ok(()) }
+}

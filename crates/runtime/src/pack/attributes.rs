@@ -1,0 +1,90 @@
+//! Extended attributes that belong to a sandbox's files: those of its users and of the overlay (`user.`), capabilities and access
+//! lists. Others are the machine's own (labels, filesystem properties) and stay here.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fsetxattr, getxattr, listxattr, setxattr};
+use rustix::io::Errno;
+
+use super::records::Attribute;
+
+/// The access list that new files in a directory get.
+pub(super) const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
+/// The kernel's own limits.
+const LONGEST_NAME: usize = 255;
+const MOST_NAMES: usize = 64 << 10;
+pub(super) const LONGEST_VALUE: usize = 64 << 10;
+
+/// Whether an attribute of this name is packed.
+pub(super) fn travels(name: &[u8]) -> bool {
+    let known: [&[u8]; 3] = [b"security.capability", b"system.posix_acl_access", DEFAULT_LIST];
+    let user = name.strip_prefix(b"user.").is_some_and(|rest| !rest.is_empty());
+    (user || known.contains(&name)) && name.len() <= LONGEST_NAME && !name.contains(&0)
+}
+
+/// The attributes of a file that is opened for reading.
+pub(super) fn read(file: impl AsFd) -> rustix::io::Result<Vec<Attribute>> {
+    collect(|list| flistxattr(&file, list), |name, value| fgetxattr(&file, name, value))
+}
+
+/// The attributes of a file that cannot be opened for reading without effect (`O_PATH`).
+pub(super) fn read_closed(file: impl AsFd) -> rustix::io::Result<Vec<Attribute>> {
+    let path = magic(file);
+    collect(|list| listxattr(path.as_str(), list), |name, value| getxattr(path.as_str(), name, value))
+}
+
+pub(super) fn write(file: impl AsFd, name: &[u8], value: &[u8]) -> rustix::io::Result<()> {
+    fsetxattr(file, name, value, XattrFlags::CREATE)
+}
+
+/// Sets an attribute of a file that is opened with `O_PATH`.
+pub(super) fn write_closed(file: impl AsFd, name: &[u8], value: &[u8]) -> rustix::io::Result<()> {
+    setxattr(magic(file).as_str(), name, value, XattrFlags::CREATE)
+}
+
+/// A path to exactly what a descriptor holds.
+fn magic(file: impl AsFd) -> String {
+    format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
+}
+
+fn collect(
+    list: impl Fn(&mut [u8]) -> rustix::io::Result<usize>,
+    get: impl Fn(&[u8], &mut [u8]) -> rustix::io::Result<usize>,
+) -> rustix::io::Result<Vec<Attribute>> {
+    let mut small = [0; 1024];
+    let mut large = Vec::new();
+    let names: &[u8] = match list(&mut small) {
+        Ok(0) | Err(Errno::NOTSUP) => return Ok(Vec::new()),
+        Ok(length) => &small[..length],
+        Err(Errno::RANGE) => {
+            large.resize(MOST_NAMES, 0);
+            let length = list(&mut large)?;
+            &large[..length]
+        }
+        Err(e) => return Err(e),
+    };
+    let mut found = Vec::new();
+    let mut value = vec![0; LONGEST_VALUE];
+    for name in names.split(|b| *b == 0).filter(|name| travels(name)) {
+        let length = get(name, &mut value)?;
+        found.push((name.to_vec(), value[..length].to_vec()));
+    }
+    // The order that filesystems give them in is no part of a file.
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machines_own_stay() {
+        for name in ["user.a", "user.overlay.opaque", "user.e2b.k", "security.capability", "system.posix_acl_access"] {
+            assert!(travels(name.as_bytes()), "{name}");
+        }
+        for name in ["user.", "trusted.overlay.opaque", "security.selinux", "security.ima", "btrfs.compression", ""] {
+            assert!(!travels(name.as_bytes()), "{name}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Makes files from an archive. Every entry is new and lies in a directory that is open at that moment; whatever else an archive
+//! asks for is refused.
+
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod, fchown,
+    ftruncate, futimens, linkat, mkdirat, mknodat, openat2, statat, symlinkat, utimensat,
+};
+use rustix::io::Errno;
+use tokio_util::sync::CancellationToken;
+
+use super::entry::{self, Entry};
+use super::header::Kind;
+use super::text::Time;
+use super::trail::{DIRECTORY, STRICT, Trail};
+use super::{CHUNK, Limits, MOST_ID, UPPER, Unpacked, at, attributes, check, count, refused, sparse};
+use crate::Error;
+
+const NEW: OFlags =
+    OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const CLOSED: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const NOFOLLOW: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
+/// Bytes that are held back until their directories are complete.
+const MOST_DEFERRED: usize = 64 << 20;
+
+/// What a directory gets when everything in it is there.
+struct Later {
+    mtime: Time,
+    /// Set earlier, new files in it would inherit it.
+    list: Option<Vec<u8>>,
+}
+
+struct Scatter<'a, R: Read> {
+    input: &'a mut R,
+    limits: &'a Limits,
+    cancel: &'a CancellationToken,
+    trail: Trail,
+    later: Vec<Later>,
+    deferred: usize,
+    buffer: Vec<u8>,
+    unpacked: Unpacked,
+}
+
+pub(super) fn scatter(
+    input: &mut impl Read,
+    disk: BorrowedFd<'_>,
+    limits: &Limits,
+    cancel: &CancellationToken,
+) -> Result<Unpacked, Error> {
+    let top = openat2(disk, ".", DIRECTORY, Mode::empty(), STRICT).map_err(at("open", b"the disk"))?;
+    let mut work = Scatter {
+        input,
+        limits,
+        cancel,
+        trail: Trail::new(top),
+        later: Vec::new(),
+        deferred: 0,
+        buffer: vec![0; CHUNK],
+        unpacked: Unpacked::default(),
+    };
+    let mut last = Vec::new();
+    loop {
+        check(cancel)?;
+        let next = Entry::read(work.input).map_err(at("read the archive behind", &last))?;
+        match next.map_err(|problem| refused(&last, format!("behind it {problem}")))? {
+            Some(entry) => {
+                work.make(&entry)?;
+                last = entry.path;
+            }
+            None => break,
+        }
+    }
+    if work.unpacked.entries == 0 {
+        return Err(refused(b"", "the archive is empty"));
+    }
+    while work.trail.depth() > 0 {
+        work.leave()?;
+    }
+    Ok(work.unpacked)
+}
+
+impl<R: Read> Scatter<'_, R> {
+    fn make(&mut self, entry: &Entry) -> Result<(), Error> {
+        let path = &entry.path;
+        count(&mut self.unpacked.entries, 1, self.limits.entries, path, "entries")?;
+        let held = entry.attributes.iter().map(|(name, value)| (name.len() + value.len()) as u64).sum();
+        count(&mut self.unpacked.bytes, held, self.limits.bytes, path, "bytes")?;
+        let (above, name) = self.check_path(path)?;
+        if entry.uid > MOST_ID || entry.gid > MOST_ID || entry.mode > 0o7777 {
+            return Err(refused(path, "its owner or mode is none that is ever packed"));
+        }
+        let known =
+            |(name, value): &(Vec<u8>, Vec<u8>)| attributes::travels(name) && value.len() <= attributes::LONGEST_VALUE;
+        if !entry.attributes.iter().all(known) {
+            return Err(refused(path, "it has an attribute that is never packed"));
+        }
+        while self.trail.path() != above {
+            if self.trail.depth() == 0 {
+                return Err(refused(path, "it does not follow its directory"));
+            }
+            self.leave()?;
+        }
+        match entry.kind {
+            Kind::Directory => self.directory(entry, name),
+            Kind::File => self.file(entry, name),
+            Kind::Link => self.link(entry, name),
+            Kind::Symlink => {
+                symlinkat(entry.link.as_slice(), self.trail.here(), name).map_err(at("link", path))?;
+                self.finish_closed(entry, name, None)
+            }
+            Kind::Fifo | Kind::Whiteout => {
+                let kind = if entry.kind == Kind::Fifo { FileType::Fifo } else { FileType::CharacterDevice };
+                mknodat(self.trail.here(), name, kind, Mode::empty(), 0).map_err(at("make", path))?;
+                self.finish_closed(entry, name, Some(Mode::from_raw_mode(entry.mode)))
+            }
+            Kind::Records => Err(refused(path, "records stand alone")),
+        }
+    }
+
+    /// The directory's path and the name in it, of a path that can only lie in the upper directory.
+    fn check_path<'p>(&self, path: &'p [u8]) -> Result<(&'p [u8], &'p [u8]), Error> {
+        if path.len() > self.limits.path {
+            return Err(refused(path, format!("its path is longer than {} bytes", self.limits.path)));
+        }
+        let mut names = path.split(|b| *b == b'/');
+        let good = |name: &[u8]| (1..=255).contains(&name.len()) && name != b"." && name != b".." && !name.contains(&0);
+        if names.next() != Some(UPPER.as_bytes()) || !names.all(good) {
+            return Err(refused(path, "not a path that is ever packed"));
+        }
+        Ok(match path.iter().rposition(|b| *b == b'/') {
+            Some(slash) => (&path[..slash], &path[slash + 1..]),
+            None => (b"", path),
+        })
+    }
+
+    fn directory(&mut self, entry: &Entry, name: &[u8]) -> Result<(), Error> {
+        let path = &entry.path;
+        let first = self.unpacked.entries == 1;
+        match mkdirat(self.trail.here(), name, Mode::RWXU) {
+            Err(Errno::EXIST) if first => {}
+            made => made.map_err(at("make", path))?,
+        }
+        let fd = openat2(self.trail.here(), name, DIRECTORY, Mode::empty(), STRICT).map_err(at("open", path))?;
+        if first && !is_empty(&fd).map_err(at("list", path))? {
+            return Err(refused(path, "it is not empty"));
+        }
+        let (mut list, mut now) = (None, Vec::new());
+        for (name, value) in &entry.attributes {
+            if name == attributes::DEFAULT_LIST {
+                self.deferred += value.len();
+                list = Some(value.clone());
+            } else {
+                now.push((name.as_slice(), value.as_slice()));
+            }
+        }
+        if self.deferred > MOST_DEFERRED {
+            return Err(refused(path, "too many directories within each other have access lists"));
+        }
+        own(&fd, entry, &now)?;
+        self.trail.descend(name, fd).map_err(at("enter", path))?;
+        self.later.push(Later { mtime: entry.mtime, list });
+        Ok(())
+    }
+
+    /// Completes the directory we are in and goes up.
+    fn leave(&mut self) -> Result<(), Error> {
+        if let Some(later) = self.later.pop() {
+            if let Some(list) = later.list {
+                self.deferred -= list.len();
+                attributes::write(self.trail.here(), attributes::DEFAULT_LIST, &list)
+                    .map_err(at("set an attribute of", self.trail.path()))?;
+            }
+            futimens(self.trail.here(), &times(later.mtime)).map_err(at("set the time of", self.trail.path()))?;
+        }
+        self.trail.ascend().map_err(at("leave a directory in", self.trail.path()))
+    }
+
+    fn file(&mut self, entry: &Entry, name: &[u8]) -> Result<(), Error> {
+        let path = &entry.path;
+        let fd = openat2(self.trail.here(), name, NEW, Mode::RUSR | Mode::WUSR, STRICT).map_err(at("make", path))?;
+        let file = std::fs::File::from(fd);
+        let (mut pieces, mut map) = (vec![(0, entry.stored)], 0);
+        if let Some(size) = entry.full_size {
+            let read = sparse::decode(self.input, size).map_err(at("read the archive at", path))?;
+            (pieces, map) = read.map_err(|problem| refused(path, problem))?;
+            ftruncate(&file, size).map_err(at("size", path))?;
+        }
+        let data: u64 = pieces.iter().fold(0, |sum, (_, length)| sum.saturating_add(*length));
+        if data.checked_add(map) != Some(entry.stored) {
+            return Err(refused(path, "its data are not as long as they should be"));
+        }
+        count(&mut self.unpacked.bytes, data, self.limits.bytes, path, "bytes")?;
+        for (mut to, length) in pieces {
+            let end = to + length;
+            while to < end {
+                check(self.cancel)?;
+                let most = usize::try_from(end - to).unwrap_or(CHUNK).min(CHUNK);
+                let chunk = &mut self.buffer[..most];
+                self.input.read_exact(chunk).map_err(at("read the archive at", path))?;
+                file.write_all_at(chunk, to).map_err(at("write", path))?;
+                to += most as u64;
+            }
+        }
+        entry::skip_fill(self.input, entry.stored).map_err(at("read the archive at", path))?;
+        let fd = OwnedFd::from(file);
+        let all: Vec<_> = entry.attributes.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect();
+        own(&fd, entry, &all)?;
+        futimens(&fd, &times(entry.mtime)).map_err(at("set the time of", path))
+    }
+
+    /// Another name of something that is there already.
+    fn link(&mut self, entry: &Entry, name: &[u8]) -> Result<(), Error> {
+        let (above, target) = self.check_path(&entry.link)?;
+        let directory = self.trail.open(above).map_err(at("open", above))?;
+        let found = statat(&directory, target, NOFOLLOW).map_err(at("look at", &entry.link))?;
+        if FileType::from_raw_mode(found.st_mode) == FileType::Directory {
+            return Err(refused(&entry.path, "it is another name of a directory"));
+        }
+        linkat(&directory, target, self.trail.here(), name, AtFlags::empty()).map_err(at("link", &entry.path))
+    }
+
+    /// Completes what cannot be opened: symbolic links, pipes and whiteouts. We made it a moment ago, so the name is it.
+    fn finish_closed(&self, entry: &Entry, name: &[u8], mode: Option<Mode>) -> Result<(), Error> {
+        let (here, path) = (self.trail.here(), &entry.path);
+        let (uid, gid) = (Uid::from_raw(entry.uid), Gid::from_raw(entry.gid));
+        chownat(here, name, Some(uid), Some(gid), NOFOLLOW).map_err(at("set the owner of", path))?;
+        if let Some(mode) = mode {
+            chmodat(here, name, mode, AtFlags::empty()).map_err(at("set the mode of", path))?;
+        }
+        if !entry.attributes.is_empty() {
+            let fd = openat2(here, name, CLOSED, Mode::empty(), STRICT).map_err(at("open", path))?;
+            for (name, value) in &entry.attributes {
+                attributes::write_closed(&fd, name, value).map_err(at("set an attribute of", path))?;
+            }
+        }
+        utimensat(here, name, &times(entry.mtime), NOFOLLOW).map_err(at("set the time of", path))
+    }
+}
+
+/// Owner, mode and attributes, in this order: a new owner takes set-uid bits and capabilities away.
+fn own(fd: impl AsFd, entry: &Entry, attributes: &[(&[u8], &[u8])]) -> Result<(), Error> {
+    let path = &entry.path;
+    let (uid, gid) = (Uid::from_raw(entry.uid), Gid::from_raw(entry.gid));
+    fchown(&fd, Some(uid), Some(gid)).map_err(at("set the owner of", path))?;
+    fchmod(&fd, Mode::from_raw_mode(entry.mode)).map_err(at("set the mode of", path))?;
+    for (name, value) in attributes {
+        attributes::write(&fd, name, value).map_err(at("set an attribute of", path))?;
+    }
+    Ok(())
+}
+
+fn is_empty(fd: impl AsFd) -> std::io::Result<bool> {
+    for entry in Dir::read_from(fd)? {
+        let entry = entry?;
+        if entry.file_name() != c"." && entry.file_name() != c".." {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn times(mtime: Time) -> Timestamps {
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: mtime.seconds, tv_nsec: mtime.nanoseconds.into() },
+    }
+}

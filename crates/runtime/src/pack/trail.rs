@@ -1,0 +1,193 @@
+//! The way from the top of a tree down to a directory in it, by descriptors. However deep it is, few are open at a time: those further
+//! up are opened again on the way back, and must then be the same directories.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, openat2};
+
+/// Nothing is reached through a link, upwards, or on another filesystem.
+pub(super) const STRICT: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_MAGICLINKS)
+    .union(ResolveFlags::NO_XDEV);
+pub(super) const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOATIME)
+    .union(OFlags::CLOEXEC);
+
+/// Open descriptors at a time.
+const OPEN: usize = 64;
+/// Paths up to this length go to the kernel in one piece.
+const ONE_PIECE: usize = 4000;
+
+#[derive(Debug)]
+struct Level {
+    fd: Option<OwnedFd>,
+    /// Device and inode.
+    identity: (u64, u64),
+    /// How long the path of the directory above is.
+    above: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Trail {
+    top: OwnedFd,
+    levels: Vec<Level>,
+    path: Vec<u8>,
+}
+
+impl Trail {
+    pub(super) fn new(top: OwnedFd) -> Self {
+        Self { top, levels: Vec::new(), path: Vec::new() }
+    }
+
+    /// Where we are, seen from the top.
+    pub(super) fn path(&self) -> &[u8] {
+        &self.path
+    }
+
+    pub(super) fn depth(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// The path of a name here.
+    pub(super) fn path_to(&self, name: &[u8]) -> Vec<u8> {
+        let mut path = self.path.clone();
+        append(&mut path, name);
+        path
+    }
+
+    /// The directory we are in.
+    pub(super) fn here(&self) -> BorrowedFd<'_> {
+        // The last level is always open.
+        self.levels.last().and_then(|l| l.fd.as_ref()).unwrap_or(&self.top).as_fd()
+    }
+
+    /// Goes down into a directory that was opened by its name here.
+    pub(super) fn descend(&mut self, name: &[u8], fd: OwnedFd) -> io::Result<()> {
+        let found = fstat(&fd)?;
+        let above = self.path.len();
+        append(&mut self.path, name);
+        self.levels.push(Level { fd: Some(fd), identity: (found.st_dev, found.st_ino), above });
+        if let Some(far) = self.levels.len().checked_sub(OPEN + 1) {
+            self.levels[far].fd = None;
+        }
+        Ok(())
+    }
+
+    /// Goes up again.
+    pub(super) fn ascend(&mut self) -> io::Result<()> {
+        if let Some(level) = self.levels.pop() {
+            self.path.truncate(level.above);
+        }
+        match self.levels.last() {
+            Some(Level { fd: None, .. }) => self.reopen(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens the last directories of the way again, beginning at the top.
+    fn reopen(&mut self) -> io::Result<()> {
+        let first = self.levels.len().saturating_sub(OPEN);
+        let mut begin = 0;
+        let mut above: Option<OwnedFd> = None;
+        for at in 0..self.levels.len() {
+            let end = self.levels.get(at + 1).map_or(self.path.len(), |next| next.above);
+            let name = &self.path[begin..end];
+            let name = name.strip_prefix(b"/").unwrap_or(name);
+            begin = end;
+            let from = above.as_ref().or_else(|| at.checked_sub(1).and_then(|i| self.levels[i].fd.as_ref()));
+            let fd = openat2(from.unwrap_or(&self.top), name, DIRECTORY, Mode::empty(), STRICT)?;
+            let found = fstat(&fd)?;
+            if self.levels[at].identity != (found.st_dev, found.st_ino) {
+                return Err(io::Error::other("a directory was exchanged meanwhile"));
+            }
+            if at >= first {
+                self.levels[at].fd = Some(fd);
+                above = None;
+            } else {
+                above = Some(fd);
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a directory by its path from the top.
+    pub(super) fn open(&self, path: &[u8]) -> io::Result<OwnedFd> {
+        open(self.top.as_fd(), path)
+    }
+}
+
+fn append(path: &mut Vec<u8>, name: &[u8]) {
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+}
+
+/// Opens a directory by its path below another, whatever the path's length.
+pub(super) fn open(top: BorrowedFd<'_>, path: &[u8]) -> io::Result<OwnedFd> {
+    let at = |fd: BorrowedFd<'_>, path: &[u8]| openat2(fd, path, DIRECTORY, Mode::empty(), STRICT);
+    if path.len() <= ONE_PIECE {
+        return Ok(at(top, if path.is_empty() { b"." } else { path })?);
+    }
+    let mut names = path.split(|b| *b == b'/');
+    let mut fd = at(top, names.next().unwrap_or(b"."))?;
+    for name in names {
+        fd = at(fd.as_fd(), name)?;
+    }
+    Ok(fd)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::mkdirat;
+
+    use super::*;
+
+    #[test]
+    fn a_deep_way_leads_back() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let top = OwnedFd::from(std::fs::File::open(scratch.path()).expect("a directory"));
+        let mut trail = Trail::new(top);
+        let mut inodes = vec![fstat(trail.here()).expect("there").st_ino];
+        for depth in 0..300 {
+            let name = format!("level-{depth}-{}", "x".repeat(20));
+            mkdirat(trail.here(), name.as_str(), Mode::RWXU).expect("made");
+            let fd = openat2(trail.here(), name.as_str(), DIRECTORY, Mode::empty(), STRICT).expect("opened");
+            trail.descend(name.as_bytes(), fd).expect("down");
+            inodes.push(fstat(trail.here()).expect("there").st_ino);
+        }
+        assert!(trail.path().len() > 2 * ONE_PIECE);
+        let deepest = trail.open(trail.path()).expect("by its path");
+        assert_eq!(Some(&fstat(deepest).expect("there").st_ino), inodes.last());
+        while trail.depth() > 0 {
+            assert!(trail.levels.iter().filter(|l| l.fd.is_some()).count() <= OPEN);
+            assert_eq!(Some(fstat(trail.here()).expect("there").st_ino), inodes.pop());
+            trail.ascend().expect("up");
+        }
+        assert!(trail.path().is_empty());
+    }
+
+    #[test]
+    fn an_exchanged_directory_is_noticed() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let mut trail = Trail::new(OwnedFd::from(std::fs::File::open(scratch.path()).expect("a directory")));
+        for depth in 0..OPEN + 2 {
+            mkdirat(trail.here(), "d", Mode::RWXU).expect("made");
+            let fd = openat2(trail.here(), "d", DIRECTORY, Mode::empty(), STRICT).expect("opened");
+            trail.descend(b"d", fd).unwrap_or_else(|e| panic!("{depth}: {e}"));
+        }
+        let moved = scratch.path().join("moved");
+        std::fs::rename(scratch.path().join("d"), &moved).expect("moved");
+        std::fs::create_dir_all(scratch.path().join("d/d/d")).expect("another");
+        let mut failed = false;
+        while trail.depth() > 0 && !failed {
+            failed = trail.ascend().is_err();
+        }
+        assert!(failed);
+    }
+}

@@ -1,0 +1,117 @@
+//! Which parts of a disk are wanted, as a tree of names.
+
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::{AtFlags, statat};
+use rustix::io::Errno;
+
+use super::{Selection, refused, trail};
+use crate::Error;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// It and all that is below.
+    pub(super) all: bool,
+    /// Otherwise these names in it.
+    pub(super) below: BTreeMap<Vec<u8>, Wanted>,
+}
+
+impl Wanted {
+    pub(super) fn everything() -> Self {
+        Self { all: true, below: BTreeMap::new() }
+    }
+
+    /// The parts of a selection that are there, and the paths that are not.
+    pub(super) fn find(upper: BorrowedFd<'_>, selection: &Selection) -> Result<(Self, Vec<String>), Error> {
+        let Selection::Paths(paths) = selection else { return Ok((Self::everything(), Vec::new())) };
+        let (mut wanted, mut missing) = (Self::default(), Vec::new());
+        for path in paths {
+            let names = names(path)?;
+            if is_there(upper, &names).map_err(super::at("look for", path.as_bytes()))? {
+                wanted.add(&names);
+            } else {
+                missing.push(path.clone());
+            }
+        }
+        Ok((wanted, missing))
+    }
+
+    fn add(&mut self, names: &[&str]) {
+        let mut place = self;
+        for name in names {
+            if place.all {
+                return;
+            }
+            place = place.below.entry(name.as_bytes().to_vec()).or_default();
+        }
+        *place = Self::everything();
+    }
+}
+
+fn names(path: &str) -> Result<Vec<&str>, Error> {
+    let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
+    if names.iter().any(|name| matches!(*name, "." | "..") || name.len() > 255 || name.contains('\0')) {
+        return Err(refused(path.as_bytes(), "not a path that can be kept"));
+    }
+    Ok(names)
+}
+
+/// What is behind a link, or where the template's directory shows through unchanged, is not there.
+fn is_there(upper: BorrowedFd<'_>, names: &[&str]) -> std::io::Result<bool> {
+    let Some((last, above)) = names.split_last() else { return Ok(true) };
+    let directory = match trail::open(upper, above.join("/").as_bytes()) {
+        Err(e) if no_such(&e) => return Ok(false),
+        directory => directory?,
+    };
+    match statat(&directory, *last, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => Ok(false),
+        found => found.map(|_| true).map_err(Into::into),
+    }
+}
+
+fn no_such(error: &std::io::Error) -> bool {
+    let known = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::XDEV];
+    Errno::from_io_error(error).is_some_and(|e| known.contains(&e))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn paths_become_a_tree() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        for directory in ["home/user/artifacts/deep", "srv"] {
+            std::fs::create_dir_all(scratch.path().join(directory)).expect("made");
+        }
+        std::os::unix::fs::symlink("home", scratch.path().join("link")).expect("made");
+        std::fs::write(scratch.path().join("file"), "").expect("made");
+        let top = std::fs::File::open(scratch.path()).expect("a directory");
+        let find = |paths: &[&str]| {
+            let paths = paths.iter().map(|p| (*p).to_owned()).collect();
+            Wanted::find(top.as_fd(), &Selection::Paths(paths))
+        };
+        let (wanted, missing) = find(&[
+            "/home/user/artifacts/deep/",
+            "home/user/artifacts",
+            "home//user/artifacts/deep",
+            "srv/nothing",
+            "link/user",
+            "file/below",
+            "link",
+        ])
+        .expect("found");
+        assert_eq!(missing, ["srv/nothing", "link/user", "file/below"]);
+        assert_eq!(wanted.below.keys().collect::<Vec<_>>(), [b"home".as_slice(), b"link"]);
+        let artifacts = &wanted.below[b"home".as_slice()].below[b"user".as_slice()].below[b"artifacts".as_slice()];
+        assert_eq!(artifacts, &Wanted::everything());
+        assert!(find(&["/"]).expect("the root").0.all);
+        assert_eq!(find(&[]).expect("nothing"), (Wanted::default(), Vec::new()));
+        for bad in ["../x", "a/../b", "a/./b", "a\0b"] {
+            assert!(find(&[bad]).is_err(), "{bad}");
+        }
+    }
+}
