@@ -2,8 +2,9 @@
 //! blob appears whole and verified or not at all: it is written beside, synced, and renamed.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{Read, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -53,7 +54,8 @@ impl Blobs {
     pub fn open(directory: &Path) -> Result<Self> {
         let (complete, partial) = (directory.join("sha256"), directory.join("partial"));
         for path in [&complete, &partial] {
-            fs::create_dir_all(path).map_err(failed("create", path))?;
+            // Layers may be private.
+            DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed("create", path))?;
         }
         for entry in fs::read_dir(&partial).map_err(failed("list", &partial))? {
             let path = entry.map_err(failed("list", &partial))?.path();
@@ -106,18 +108,19 @@ impl Blobs {
         Ok(Partial { file, path, hasher: Hasher::default(), length: 0, blobs: self.clone() })
     }
 
-    /// Stores bytes.
-    pub fn put(&self, bytes: &[u8]) -> Result<Digest> {
+    /// Stores bytes. While the pin lives they stay.
+    pub fn put(&self, bytes: &[u8]) -> Result<Pin> {
         let digest = Digest::of(bytes);
+        let pin = self.pin(digest);
         if self.size(digest) == Some(bytes.len() as u64) {
-            return Ok(digest);
+            return Ok(pin);
         }
         let mut partial = self.begin()?;
         partial.write(bytes)?;
         partial.commit("a blob", Some(digest))
     }
 
-    /// Stores what a reader gives; blocks. With `expected`, other content is refused.
+    /// Stores what a reader gives; blocks. With `expected`, other content is refused. While the pin lives it stays.
     pub fn import(
         &self,
         mut reader: impl Read,
@@ -125,7 +128,7 @@ impl Blobs {
         expected: Option<Digest>,
         limit: u64,
         stop: &Stop,
-    ) -> Result<Digest> {
+    ) -> Result<Pin> {
         let mut partial = self.begin()?;
         let mut buffer = vec![0; 256 << 10];
         loop {
@@ -182,6 +185,13 @@ impl Blobs {
     }
 }
 
+impl Pin {
+    /// Of which blob.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+}
+
 impl Drop for Pin {
     fn drop(&mut self) {
         let mut pinned = self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner);
@@ -233,20 +243,21 @@ impl Partial {
         File::open(&self.path).map_err(failed("open", &self.path))
     }
 
-    /// Makes it a blob, if the digest is right. Durable when this returns.
-    pub fn commit(self, what: &str, expected: Option<Digest>) -> Result<Digest> {
+    /// Makes it a blob, if the digest is right. Durable when this returns, and not collected while the pin lives.
+    pub fn commit(self, what: &str, expected: Option<Digest>) -> Result<Pin> {
         let found = self.hasher.clone().finish();
         if let Some(expected) = expected
             && expected != found
         {
             return Err(Error::Corrupt { what: what.to_owned(), expected, found });
         }
+        let pin = self.blobs.pin(found);
         self.file.sync_all().map_err(failed("sync", &self.path))?;
         let path = self.blobs.file(found);
         fs::rename(&self.path, &path).map_err(failed("rename to", &path))?;
         let directory = &self.blobs.shared.complete;
         File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed("sync", directory))?;
-        Ok(found)
+        Ok(pin)
     }
 }
 
@@ -271,8 +282,8 @@ mod tests {
     fn blobs_appear_whole_or_not_at_all() {
         let directory = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(directory.path()).unwrap();
-        let digest = blobs.put(b"hello").unwrap();
-        assert_eq!(blobs.put(b"hello").unwrap(), digest);
+        let digest = blobs.put(b"hello").unwrap().digest();
+        assert_eq!(blobs.put(b"hello").unwrap().digest(), digest);
         assert_eq!(blobs.size(digest), Some(5));
         assert_eq!(blobs.read(digest, 5).unwrap(), b"hello");
         assert!(matches!(blobs.read(digest, 4), Err(Error::TooLarge { .. })));
@@ -300,7 +311,7 @@ mod tests {
         live.write(b"live").unwrap();
         let again = Blobs::open(directory.path()).unwrap();
         assert_eq!(count(&directory.path().join("partial")), 1);
-        let digest = live.commit("x", None).unwrap();
+        let digest = live.commit("x", None).unwrap().digest();
         assert_eq!(again.read(digest, 10).unwrap(), b"live");
     }
 
@@ -308,7 +319,7 @@ mod tests {
     fn a_corrupt_file_is_noticed() {
         let directory = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(directory.path()).unwrap();
-        let digest = blobs.put(b"hello").unwrap();
+        let digest = blobs.put(b"hello").unwrap().digest();
         fs::write(directory.path().join("sha256").join(digest.hex()), "jello").unwrap();
         assert!(matches!(blobs.read(digest, 10), Err(Error::Corrupt { .. })));
     }
@@ -317,13 +328,15 @@ mod tests {
     fn collection_keeps_roots_what_they_name_and_pins() {
         let directory = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(directory.path()).unwrap();
-        let (config, layer) = (blobs.put(b"{}").unwrap(), blobs.put(b"layer").unwrap());
+        let put = |bytes: &[u8]| blobs.put(bytes).unwrap().digest();
+        let (config, layer) = (put(b"{}"), put(b"layer"));
         let manifest = format!(
             r#"{{"schemaVersion":2,"config":{{"digest":"{config}","size":2}},"layers":[{{"digest":"{layer}","size":5}}]}}"#
         );
-        let root = blobs.put(manifest.as_bytes()).unwrap();
-        let (loose, pinned) = (blobs.put(b"loose").unwrap(), blobs.put(b"pinned").unwrap());
-        let pin = blobs.pin(pinned);
+        let root = put(manifest.as_bytes());
+        let loose = put(b"loose");
+        let pin = blobs.put(b"pinned").unwrap();
+        let pinned = pin.digest();
         let collected = blobs.collect(&HashSet::from([root, Digest::of(b"never there")])).unwrap();
         assert_eq!(collected, Collected { blobs: 1, bytes: 5 });
         assert!(blobs.size(loose).is_none() && blobs.size(pinned).is_some());

@@ -130,8 +130,7 @@ fn import_layout(files: &Files, index: &[u8], name: Option<&str>, blobs: &Blobs,
         match manifest::parse(&bytes, None)? {
             Document::Index(list) => chosen = manifest::choose(&list)?.clone(),
             Document::Image(manifest) => {
-                pins.push(blobs.pin(chosen.digest));
-                blobs.put(&bytes)?;
+                pins.push(blobs.put(&bytes)?);
                 let parts = std::iter::once((&manifest.config, MAX_CONFIG));
                 for (part, limit) in parts.chain(manifest.layers.iter().map(|layer| (layer, MAX_BLOB))) {
                     pins.push(blobs.pin(part.digest));
@@ -182,8 +181,9 @@ fn import_saved(files: &Files, list: &[u8], name: Option<&str>, blobs: &Blobs, s
     };
     let mut pins = Vec::new();
     let mut copy = |file: &str, media_type: &str, limit: u64| -> Result<Descriptor> {
-        let digest = blobs.import(files.need(file)?, file, None, limit, stop)?;
-        pins.push(blobs.pin(digest));
+        let pin = blobs.import(files.need(file)?, file, None, limit, stop)?;
+        let digest = pin.digest();
+        pins.push(pin);
         let size = blobs.size(digest).unwrap_or_default();
         let annotations = std::collections::BTreeMap::new();
         Ok(Descriptor { media_type: media_type.to_owned(), digest, size, platform: None, annotations })
@@ -195,7 +195,8 @@ fn import_saved(files: &Files, list: &[u8], name: Option<&str>, blobs: &Blobs, s
     let layers = saved.layers.iter().map(|layer| copy(layer, OCI_LAYER, MAX_BLOB)).collect::<Result<Vec<_>>>()?;
     let manifest = Manifest { schema_version: 2, media_type: OCI_MANIFEST.to_owned(), config, layers };
     let bytes = serde_json::to_vec(&manifest).map_err(|error| Error::NotAnImage(error.to_string()))?;
-    pins.push(blobs.pin(Digest::of(&bytes)));
-    let digest = blobs.put(&bytes)?;
+    let pin = blobs.put(&bytes)?;
+    let digest = pin.digest();
+    pins.push(pin);
     Image::from_manifest(blobs, digest, &manifest, pins)
 }

@@ -193,6 +193,7 @@ impl Registry {
         };
         check_sizes(&manifest, limits)?;
         let layers = unique(&manifest);
+        pins.push(blobs.pin(manifest.config.digest));
         pins.extend(layers.iter().map(|layer| blobs.pin(layer.digest)));
         let bytes = layers.iter().map(|layer| layer.size).sum();
         progress.tell(&Event::Resolved { digest, layers: manifest.layers.len(), bytes });
@@ -225,7 +226,11 @@ impl Registry {
         let mut sessions = Vec::new();
         for mirror in settings.iter().flat_map(|settings| &settings.mirrors) {
             let name = http::authority(mirror)?;
-            sessions.push(Session::new(&self.http, mirror, &name, reference.path(), None)?);
+            // A path of a mirror is where it keeps what it mirrors, as caching registries have it.
+            let prefix = mirror.path().trim_matches('/');
+            let repository =
+                if prefix.is_empty() { reference.path().to_owned() } else { format!("{prefix}/{}", reference.path()) };
+            sessions.push(Session::new(&self.http, mirror, &name, &repository, None));
         }
         let scheme = if settings.is_some_and(|settings| settings.plain_http) { "http" } else { "https" };
         let endpoint = if host == DEFAULT_HOST && scheme == "https" {
@@ -237,7 +242,7 @@ impl Registry {
             text: reference.to_string(),
             reason: error.to_string(),
         })?;
-        sessions.push(Session::new(&self.http, &endpoint, host, reference.path(), login)?);
+        sessions.push(Session::new(&self.http, &endpoint, host, reference.path(), login));
         Ok(sessions)
     }
 
@@ -263,10 +268,10 @@ impl Registry {
                     expected = Some(chosen.digest);
                 }
                 Document::Image(manifest) => {
-                    let digest = Digest::of(&bytes);
-                    pins.push(blobs.pin(digest));
                     let store = blobs.clone();
-                    blocking(move || store.put(&bytes)).await?;
+                    let pin = blocking(move || store.put(&bytes)).await?;
+                    let digest = pin.digest();
+                    pins.push(pin);
                     return Ok((digest, manifest));
                 }
             }

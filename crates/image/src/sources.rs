@@ -2,6 +2,7 @@
 //! and registries that are reached without TLS or inside the private network.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::Deserialize;
 use url::Url;
@@ -18,13 +19,16 @@ pub struct Sources {
     pub aliases: BTreeMap<String, String>,
     /// Registries that need something said about them, by host as in image names (`docker.io`, `registry.lan:5000`).
     pub hosts: BTreeMap<String, Host>,
+    /// PEM files with certificate authorities that are believed beside the system's.
+    pub authorities: Vec<PathBuf>,
 }
 
 /// What is special about one host.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Host {
-    /// Asked first, in this order; the host itself comes last. They get no credentials of users.
+    /// Asked first, in this order; the host itself comes last. They get no credentials of users. A path is put before
+    /// the image's own: `https://cache.lan/hub` has `debian` as `hub/library/debian`.
     pub mirrors: Vec<Url>,
     /// It is reached by plain HTTP.
     pub plain_http: bool,

@@ -46,6 +46,8 @@ pub struct Step {
 pub enum Action {
     /// Runs a program with arguments. A line for the shell has the shell in front.
     Run(Vec<String>),
+    /// Puts the text into a file and runs that file: its first line says what reads it.
+    RunScript(String),
     /// Copies files.
     Copy(Copy),
     /// Makes the directory of the step, with its parents, for the step's user.
@@ -122,11 +124,17 @@ impl Step {
     }
 }
 
-pub(super) fn evaluate(stage: &Stage, settings: &Settings, base: &Evaluated) -> Result<Evaluated, DockerfileError> {
+pub(super) fn evaluate(
+    stage: &Stage,
+    place: usize,
+    settings: &Settings,
+    base: &Evaluated,
+) -> Result<Evaluated, DockerfileError> {
     let mut defaults = base.defaults.clone();
     let triggers = std::mem::take(&mut defaults.on_build);
     let mut state = State {
         settings,
+        place,
         environment: defaults.environment(),
         arguments: base.arguments.clone(),
         defaults,
@@ -152,6 +160,8 @@ pub(super) fn evaluate(stage: &Stage, settings: &Settings, base: &Evaluated) -> 
 
 struct State<'a> {
     settings: &'a Settings,
+    /// Of the stage in the plan.
+    place: usize,
     environment: BTreeMap<String, String>,
     arguments: BTreeMap<String, String>,
     defaults: Defaults,
@@ -225,6 +235,7 @@ impl State<'_> {
                     self.defaults.cmd.clear();
                 }
             }
+            Instruction::Run(Command::Script(text)) => self.step(placed, Action::RunScript(text.clone())),
             Instruction::Run(command) => {
                 let program = self.program(command);
                 if program.is_empty() {
@@ -264,7 +275,7 @@ impl State<'_> {
     fn program(&self, command: &Command) -> Vec<String> {
         match command {
             Command::Exec(list) => list.clone(),
-            Command::Shell(text) => {
+            Command::Shell(text) | Command::Script(text) => {
                 let mut program = self.defaults.shell.clone();
                 if program.is_empty() {
                     program = vec!["/bin/sh".to_owned(), "-c".to_owned()];
@@ -318,7 +329,8 @@ impl State<'_> {
             Some(name) => {
                 let global = Expansion { values: &self.settings.global, escape: self.settings.escape };
                 let name = global.word(name).or_else(|reason| fail(line, reason))?;
-                match self.settings.places.get(&name.to_lowercase()) {
+                // A later stage of this name is not meant.
+                match self.settings.places.get(&name.to_lowercase()).filter(|place| **place < self.place) {
                     Some(place) => CopyFrom::Stage(*place),
                     None => CopyFrom::Image(name),
                 }

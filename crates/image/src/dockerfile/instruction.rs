@@ -7,6 +7,8 @@ pub enum Command {
     Shell(String),
     /// A program and its arguments, without a shell.
     Exec(Vec<String>),
+    /// A text that says itself what runs it (`#!`).
+    Script(String),
 }
 
 /// A file that stands in the Dockerfile itself.

@@ -221,7 +221,8 @@ fn run(line: &Line, escape: char, notes: &mut Vec<Note>) -> Result<Command, Dock
     };
     // A heredoc alone is the script itself; with a command before it, it is the command's input.
     if raw_words(&rest, escape).len() == 1 {
-        return Ok(Command::Shell(doc.content.clone()));
+        let content = doc.content.clone();
+        return Ok(if content.starts_with("#!") { Command::Script(content) } else { Command::Shell(content) });
     }
     Ok(Command::Shell(format!("{rest}\n{}", doc.raw)))
 }
@@ -281,7 +282,7 @@ fn copy(line: &Line, escape: char, notes: &mut Vec<Note>, is_add: bool) -> Resul
     }
     let mut words = match command(&rest, number)? {
         Command::Exec(list) => list,
-        Command::Shell(text) => raw_words(&text, escape),
+        Command::Shell(text) | Command::Script(text) => raw_words(&text, escape),
     };
     let Some(destination) = words.pop() else { return fail(number, format!("{keyword} needs what and where to")) };
     copy.destination = destination;

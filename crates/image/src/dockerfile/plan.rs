@@ -209,7 +209,7 @@ impl Plan {
     /// pass on what another stage gave where that is the base.
     pub fn evaluate(&self, stage: usize, base: &Evaluated) -> Result<Evaluated, DockerfileError> {
         match self.stages.get(stage) {
-            Some(stage) => super::evaluate::evaluate(stage, &self.settings, base),
+            Some(found) => super::evaluate::evaluate(found, stage, &self.settings, base),
             None => fail(1, "there is no such stage"),
         }
     }

@@ -2,6 +2,7 @@
 //! before connecting, redirections followed without credentials.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -194,7 +196,8 @@ impl Http {
         let config = match self.tls.get() {
             Some(config) => config.clone(),
             None => {
-                let config = tokio::task::spawn_blocking(trust)
+                let sources = self.sources.clone();
+                let config = tokio::task::spawn_blocking(move || trust(&sources.authorities))
                     .await
                     .map_err(|error| unreachable(host, error.to_string()))?
                     .map_err(|reason| distrusted(host, reason))?;
@@ -214,9 +217,16 @@ impl Http {
     }
 }
 
-fn trust() -> Result<Arc<ClientConfig>, String> {
+fn trust(authorities: &[PathBuf]) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    for path in authorities {
+        let unreadable =
+            |error: &dyn std::fmt::Display| format!("the authorities in {} cannot be read: {error}", path.display());
+        let found = CertificateDer::pem_file_iter(path).map_err(|error| unreadable(&error))?;
+        let found: Vec<_> = found.collect::<Result<_, _>>().map_err(|error| unreadable(&error))?;
+        roots.add_parsable_certificates(found);
+    }
     if roots.is_empty() {
         return Err("no certificate authorities were found: install ca-certificates".to_owned());
     }

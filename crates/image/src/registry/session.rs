@@ -34,25 +34,11 @@ struct Token {
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn new(
-        http: &'a Http,
-        endpoint: &Url,
-        host: &str,
-        repository: &str,
-        login: Option<Login>,
-    ) -> Result<Self> {
+    pub(super) fn new(http: &'a Http, endpoint: &Url, host: &str, repository: &str, login: Option<Login>) -> Self {
         let mut base = endpoint.clone();
-        let path = format!("{}/v2/{repository}/", endpoint.path().trim_end_matches('/'));
-        base.set_path(&path);
+        base.set_path(&format!("/v2/{repository}/"));
         base.set_query(None);
-        Ok(Self {
-            http,
-            base,
-            host: host.to_owned(),
-            repository: repository.to_owned(),
-            login,
-            access: Mutex::new(None),
-        })
+        Self { http, base, host: host.to_owned(), repository: repository.to_owned(), login, access: Mutex::new(None) }
     }
 
     /// Asks for `what` (`manifests/<tag>`, `blobs/<digest>`), with one round for access where it is needed. Answers

@@ -116,6 +116,14 @@ fn only_what_the_target_needs() {
         .collect();
     assert_eq!(froms, [CopyFrom::Stage(0), CopyFrom::Stage(0), CopyFrom::Image("ghcr.io/x/y:1".to_owned())]);
     assert!(done[1].defaults.env.is_empty(), "scratch says nothing");
+    let later = plan("FROM a\nCOPY --from=b /x /x\nFROM c AS b\nCOPY --from=0 /x /y\nCOPY --from=b /x /z").unwrap();
+    assert_eq!(
+        (&later.stages[0].images[..], &later.stages[1].images[..]),
+        (&["b".to_owned()][..], &["b".to_owned()][..])
+    );
+    let done = later.evaluate_all(|_| Ok::<_, DockerfileError>(image())).unwrap();
+    assert!(matches!(&done[0].steps[0].action, Action::Copy(copy) if copy.from == CopyFrom::Image("b".to_owned())));
+    assert!(matches!(&done[1].steps[1].action, Action::Copy(copy) if copy.from == CopyFrom::Image("b".to_owned())));
     let test = file.plan(Some("TEST"), &BTreeMap::new()).unwrap();
     assert_eq!(bases(&test), [StageBase::Image("golang".to_owned()), StageBase::Stage(0)]);
     assert_eq!(file.plan(Some("1"), &BTreeMap::new()).unwrap().stages.len(), 1);
@@ -160,6 +168,8 @@ fn heredocs() {
         .flatten()
         .map(|file| (file.name, file.content))
         .collect();
+    let script = last("FROM x\nRUN <<EOF\n#!/usr/bin/env python3\nprint(1)\nEOF\n");
+    assert_eq!(script.steps[0].action, Action::RunScript("#!/usr/bin/env python3\nprint(1)\n".to_owned()));
     let expected = [("one", "value 1\n"), ("two", "value $N\n"), ("file", "indented\n")];
     assert_eq!(files, expected.map(|(name, content)| (name.to_owned(), content.to_owned())));
 }

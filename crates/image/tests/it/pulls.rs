@@ -27,11 +27,24 @@ struct RealRegistry {
 
 impl RealRegistry {
     fn start(with_password: bool) -> Self {
+        Self::start_with(with_password, None)
+    }
+
+    /// With a certificate and its key, it speaks TLS.
+    fn start_with(with_password: bool, tls: Option<(&str, &str)>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let at = directory.path().display();
-        let mut config = format!(
-            "version: 0.1\nlog: {{level: info}}\nstorage: {{filesystem: {{rootdirectory: {at}/data}}}}\nhttp: {{addr: '127.0.0.1:0'}}\n"
-        );
+        let mut config =
+            format!("version: 0.1\nlog: {{level: info}}\nstorage: {{filesystem: {{rootdirectory: {at}/data}}}}\n");
+        if let Some((certificate, key)) = tls {
+            std::fs::write(directory.path().join("certificate"), certificate).unwrap();
+            std::fs::write(directory.path().join("key"), key).unwrap();
+            config.push_str(&format!(
+                "http: {{addr: '127.0.0.1:0', tls: {{certificate: {at}/certificate, key: {at}/key}}}}\n"
+            ));
+        } else {
+            config.push_str("http: {addr: '127.0.0.1:0'}\n");
+        }
         if with_password {
             std::fs::write(directory.path().join("htpasswd"), HTPASSWD).unwrap();
             config.push_str(&format!("auth: {{htpasswd: {{realm: test, path: {at}/htpasswd}}}}\n"));
@@ -239,6 +252,31 @@ async fn private_repositories_want_the_right_password() {
 }
 
 #[tokio::test]
+async fn registries_with_tls_must_be_vouched_for() {
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let real = RealRegistry::start_with(false, Some((&cert.pem(), &signing_key.serialize_pem())));
+    let directory = tempfile::tempdir().unwrap();
+    let blobs = Blobs::open(&directory.path().join("blobs")).unwrap();
+    let mut sources = internal(&[&real.host()]);
+    sources.hosts.get_mut(&real.host()).unwrap().plain_http = false;
+    let pull = async |sources: &Sources| {
+        let registry = Registry::new(sources.clone(), Patience::default());
+        registry.pull(&real.reference("app"), None, &blobs, &limits(), &Progress::none()).await.unwrap_err()
+    };
+    let error = pull(&sources).await;
+    assert!(matches!(&error, Error::Distrusted { reason, .. } if reason.contains("certificate")), "{error}");
+    let authority = directory.path().join("authority.pem");
+    sources.authorities.push(authority.clone());
+    let error = pull(&sources).await;
+    assert!(matches!(&error, Error::Distrusted { reason, .. } if reason.contains("authority.pem")), "{error}");
+    // Vouched for, it is asked, and does not have the image.
+    std::fs::write(&authority, cert.pem()).unwrap();
+    let error = pull(&sources).await;
+    assert!(matches!(error, Error::NotFound { .. }), "{error}");
+}
+
+#[tokio::test]
 async fn mirrors_come_first_and_failing_ones_do_no_harm() {
     let (origin, mirror) = (RealRegistry::start(true), RealRegistry::start(false));
     let sample = Sample::new();
@@ -263,4 +301,19 @@ async fn mirrors_come_first_and_failing_ones_do_no_harm() {
     pull("both", None).await.unwrap();
     assert!(matches!(pull("only", None).await, Err(Error::Unauthorized { .. })));
     pull("only", Some(password("secret-of-the-test"))).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_caching_mirror_keeps_images_below_a_path() {
+    let mirror = RealRegistry::start(false);
+    let sample = Sample::new();
+    mirror.push("hub/library/app", &sample, &[("latest", sample.media_type, &sample.manifest)]);
+    let directory = tempfile::tempdir().unwrap();
+    let blobs = Blobs::open(directory.path()).unwrap();
+    let mut sources = Sources::default();
+    let mirrors = vec![format!("http://{}/hub/", mirror.address).parse().unwrap()];
+    sources.hosts.insert("docker.io".to_owned(), Host { mirrors, ..Host::default() });
+    let registry = Registry::new(sources, Patience::default());
+    let image = registry.pull(&"app".parse().unwrap(), None, &blobs, &limits(), &Progress::none()).await.unwrap();
+    assert_eq!(image.digest, sample.digest());
 }
