@@ -28,6 +28,11 @@ impl Columns<'_> {
         T::try_from(self.integer(column)?).map_err(|_| Error::decode(column, "out of range"))
     }
 
+    pub(crate) fn number_or_none<T: TryFrom<i64>>(&self, column: &'static str) -> Result<Option<T>, Error> {
+        let value: Option<i64> = self.0.try_get(column).map_err(|e| Error::decode(column, e))?;
+        value.map(|n| T::try_from(n).map_err(|_| Error::decode(column, "out of range"))).transpose()
+    }
+
     pub(crate) fn flag(&self, column: &'static str) -> Result<bool, Error> {
         Ok(self.integer(column)? != 0)
     }

@@ -6,18 +6,36 @@ use serde_json::Value;
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
 
 use crate::column::{Columns, json, micros};
+use crate::delivery::{self, Fresh};
 use crate::{Error, Order, Store};
 
-/// Somebody asked for a sandbox.
-pub const REQUESTED: &str = "sandbox.lifecycle.requested";
-/// It came up.
-pub const CREATED: &str = "sandbox.lifecycle.created";
-/// Something about it changed while it ran; `reason` is `timeout` or `oom`.
-pub const UPDATED: &str = "sandbox.lifecycle.updated";
-/// It is to be removed; `cause` says why.
-pub const ENDING: &str = "sandbox.lifecycle.ending";
-/// Nothing of it is left; `cause` says why.
-pub const KILLED: &str = "sandbox.lifecycle.killed";
+macro_rules! kinds {
+    ($($(#[doc = $doc:literal])* $name:ident = $text:literal;)*) => {
+        $($(#[doc = $doc])* pub const $name: &str = $text;)*
+
+        /// Every kind, in the order of this file.
+        pub const KINDS: &[&str] = &[$($name),*];
+    };
+}
+
+kinds! {
+    /// Somebody asked for a sandbox.
+    REQUESTED = "sandbox.lifecycle.requested";
+    /// It came up.
+    CREATED = "sandbox.lifecycle.created";
+    /// Something about it changed while it ran; `reason` is `timeout` or `oom`.
+    UPDATED = "sandbox.lifecycle.updated";
+    /// It sleeps.
+    PAUSED = "sandbox.lifecycle.paused";
+    /// It is awake again.
+    RESUMED = "sandbox.lifecycle.resumed";
+    /// A snapshot of it was taken.
+    SNAPSHOTTED = "sandbox.lifecycle.snapshotted";
+    /// It is to be removed; `cause` says why.
+    ENDING = "sandbox.lifecycle.ending";
+    /// Nothing of it is left; `cause` says why.
+    KILLED = "sandbox.lifecycle.killed";
+}
 
 /// Events kept of one sandbox; the oldest make room.
 pub const MAX_PER_SANDBOX: u32 = 200;
@@ -136,7 +154,7 @@ impl Store {
     }
 }
 
-/// Writes an event and drops the oldest beyond the bound.
+/// Writes an event, also for the webhooks that want it, and drops the oldest beyond the bound.
 pub(crate) async fn insert(
     connection: &mut SqliteConnection,
     sandbox: &SandboxId,
@@ -145,12 +163,13 @@ pub(crate) async fn insert(
     data: &Value,
     at: Timestamp,
 ) -> Result<(), Error> {
+    let (id, data) = (uuid::Uuid::now_v7().to_string(), json("data", data)?);
     sqlx::query("insert into events (id, sandbox, team, kind, data, at) values ($1, $2, $3, $4, $5, $6)")
-        .bind(uuid::Uuid::now_v7().to_string())
+        .bind(&id)
         .bind(sandbox.as_str())
         .bind(team.as_str())
         .bind(kind)
-        .bind(json("data", data)?)
+        .bind(&data)
         .bind(micros(at))
         .execute(&mut *connection)
         .await
@@ -161,13 +180,14 @@ pub(crate) async fn insert(
     )
     .bind(sandbox.as_str())
     .bind(MAX_PER_SANDBOX)
-    .execute(connection)
+    .execute(&mut *connection)
     .await
     .map_err(|e| Error::query("drop old events", e))?;
-    Ok(())
+    delivery::enqueue(connection, &Fresh { id: &id, kind, data: &data, at: micros(at), sandbox, team }, None).await
 }
 
-/// Writes an [`UPDATED`] event, or replaces the last one if it has the same reason.
+/// Writes an [`UPDATED`] event, or replaces the last one if it has the same reason. The new one has an id of its own: whoever was told
+/// of the old one is told again.
 pub(crate) async fn updated(
     connection: &mut SqliteConnection,
     sandbox: &SandboxId,
@@ -179,20 +199,29 @@ pub(crate) async fn updated(
     if let Value::Object(map) = &mut details {
         map.insert("reason".into(), reason.into());
     }
-    let replaced = sqlx::query(
-        "update events set data = $2, at = $3
-         where seq = (select max(seq) from events where sandbox = $1) and kind = $4 and data ->> 'reason' = $5",
+    let last: Option<String> = sqlx::query_scalar(
+        "select id from events
+         where seq = (select max(seq) from events where sandbox = $1) and kind = $2 and data ->> 'reason' = $3",
     )
     .bind(sandbox.as_str())
-    .bind(json("data", &details)?)
-    .bind(micros(at))
     .bind(UPDATED)
     .bind(reason)
-    .execute(&mut *connection)
+    .fetch_optional(&mut *connection)
     .await
-    .map_err(|e| Error::query("replace an event", e))?;
-    if replaced.rows_affected() == 0 {
-        insert(connection, sandbox, team, UPDATED, &details, at).await?;
-    }
-    Ok(())
+    .map_err(|e| Error::query("read the last event", e))?;
+    let Some(last) = last else {
+        return insert(connection, sandbox, team, UPDATED, &details, at).await;
+    };
+    let (id, data) = (uuid::Uuid::now_v7().to_string(), json("data", &details)?);
+    sqlx::query("update events set id = $3, data = $4, at = $5 where sandbox = $1 and id = $2")
+        .bind(sandbox.as_str())
+        .bind(&last)
+        .bind(&id)
+        .bind(&data)
+        .bind(micros(at))
+        .execute(&mut *connection)
+        .await
+        .map_err(|e| Error::query("replace an event", e))?;
+    let fresh = Fresh { id: &id, kind: UPDATED, data: &data, at: micros(at), sandbox, team };
+    delivery::enqueue(connection, &fresh, Some(&last)).await
 }

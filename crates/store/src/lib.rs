@@ -1,4 +1,5 @@
-//! What is remembered: teams, keys, templates, sandboxes and what happened to them, in SQLite. The only place with SQL.
+//! What is remembered: teams, keys, templates, sandboxes, what happened to them and who is to be told, in SQLite. The only place
+//! with SQL.
 //!
 //! Every change goes through one writer, which puts waiting changes into one transaction; reads have connections of their
 //! own and never wait for it.
@@ -7,6 +8,7 @@
 
 pub mod activity;
 mod column;
+pub mod delivery;
 pub mod error;
 pub mod event;
 pub mod key;
@@ -15,8 +17,10 @@ pub mod sandbox;
 mod setting;
 mod store;
 pub mod template;
+pub mod webhook;
 mod writer;
 
+pub use delivery::{Attempt, Delivery, Parcel, Queue, Verdict};
 pub use error::Error;
 pub use event::{Event, EventQuery};
 pub use key::{ApiKey, KeyRemoval, Team};
@@ -24,3 +28,4 @@ pub use listing::{Order, Position, SandboxQuery};
 pub use sandbox::{Idempotency, Inserted, Sandbox, Traffic};
 pub use store::Store;
 pub use template::{Build, BuildStatus, Template};
+pub use webhook::{Webhook, WebhookChange};

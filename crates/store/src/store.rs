@@ -8,6 +8,7 @@ use std::time::Duration;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, SqliteConnection, SqlitePool};
+use tokio::sync::Notify;
 
 use crate::Error;
 use crate::writer::{Change, Writer};
@@ -22,6 +23,7 @@ const READERS: u32 = 4;
 pub struct Store {
     writer: Writer,
     readers: SqlitePool,
+    added: Arc<Notify>,
     task: Arc<tokio::sync::Mutex<Option<tokio::task::JoinHandle<()>>>>,
 }
 
@@ -59,8 +61,9 @@ impl Store {
             .connect_with(options.read_only(true))
             .await
             .map_err(|e| failed(Box::new(e)))?;
-        let (writer, task) = Writer::start(connection);
-        Ok(Self { writer, readers, task: Arc::new(tokio::sync::Mutex::new(Some(task))) })
+        let added = Arc::new(Notify::new());
+        let (writer, task) = Writer::start(connection, Arc::clone(&added)).await.map_err(|e| failed(Box::new(e)))?;
+        Ok(Self { writer, readers, added, task: Arc::new(tokio::sync::Mutex::new(Some(task))) })
     }
 
     /// Waits for what is being written and closes the database; later calls answer [`Error::Closed`] or fail.
@@ -70,6 +73,10 @@ impl Store {
         if let Some(task) = self.task.lock().await.take() {
             let _ = task.await;
         }
+    }
+
+    pub(crate) fn added(&self) -> &Notify {
+        &self.added
     }
 
     pub(crate) fn reader(&self) -> &SqlitePool {

@@ -4,9 +4,11 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use sqlx::sqlite::SqliteOperation;
 use sqlx::{Connection, SqliteConnection};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::Error;
 use crate::error::is_local;
@@ -31,10 +33,21 @@ enum Message {
 }
 
 impl Writer {
-    /// Starts the writer's task.
-    pub(crate) fn start(connection: SqliteConnection) -> (Self, tokio::task::JoinHandle<()>) {
+    /// Starts the writer's task. It tells `added` whenever it has committed an entry of a webhook's queue.
+    pub(crate) async fn start(
+        mut connection: SqliteConnection,
+        added: Arc<Notify>,
+    ) -> Result<(Self, tokio::task::JoinHandle<()>), sqlx::Error> {
+        let seen = Arc::new(AtomicBool::new(false));
+        let mark = Arc::clone(&seen);
+        // SQLite itself tells of the rows, so that no change has to remember to.
+        connection.lock_handle().await?.set_update_hook(move |change| {
+            if change.table == "deliveries" && change.operation == SqliteOperation::Insert {
+                mark.store(true, Ordering::Relaxed);
+            }
+        });
         let (queue, waiting) = mpsc::channel(QUEUE);
-        (Self { queue }, tokio::spawn(run(connection, waiting)))
+        Ok((Self { queue }, tokio::spawn(run(connection, waiting, seen, added))))
     }
 
     /// Runs a change in a transaction and returns when it is on the disk. If the change fails, nothing of it stays.
@@ -113,7 +126,12 @@ where
     }
 }
 
-async fn run(mut connection: SqliteConnection, mut waiting: mpsc::Receiver<Message>) {
+async fn run(
+    mut connection: SqliteConnection,
+    mut waiting: mpsc::Receiver<Message>,
+    seen: Arc<AtomicBool>,
+    added: Arc<Notify>,
+) {
     let mut stop = false;
     while !stop {
         let mut batch = Vec::new();
@@ -130,6 +148,9 @@ async fn run(mut connection: SqliteConnection, mut waiting: mpsc::Receiver<Messa
         }
         if !batch.is_empty() {
             answer(&mut connection, batch).await;
+            if seen.swap(false, Ordering::Relaxed) {
+                added.notify_one();
+            }
         }
     }
     if let Err(error) = connection.close().await {

@@ -120,6 +120,11 @@ id!(
     KeyId, "key id", "a lower-case UUID",
     is_uuid
 );
+id!(
+    /// A webhook.
+    WebhookId, "webhook id", "a lower-case UUID",
+    is_uuid
+);
 
 impl SandboxId {
     /// Makes an id from random bytes.
@@ -136,6 +141,13 @@ impl TemplateId {
 }
 
 impl KeyId {
+    /// Makes a version 4 UUID from random bytes.
+    pub fn from_random(random: [u8; 16]) -> Self {
+        Self(spell_uuid(random))
+    }
+}
+
+impl WebhookId {
     /// Makes a version 4 UUID from random bytes.
     pub fn from_random(random: [u8; 16]) -> Self {
         Self(spell_uuid(random))

@@ -14,6 +14,6 @@ pub mod secret;
 pub mod wire;
 
 pub use error_code::ErrorCode;
-pub use id::{BuildId, InvalidId, KeyId, SandboxId, TeamId, TemplateId};
+pub use id::{BuildId, InvalidId, KeyId, SandboxId, TeamId, TemplateId, WebhookId};
 pub use limits::Resources;
 pub use secret::Secret;

@@ -3,6 +3,7 @@
 mod history;
 mod listing;
 mod opening;
+mod webhooks;
 mod writing;
 
 use std::collections::BTreeMap;
