@@ -28,7 +28,7 @@ CHECKS = (
 
 @pytest.fixture
 def key(api):
-    """A key for this test: among the requests are some that make and delete keys."""
+    """A key for this test: among the requests are some that make and delete keys, and some that make webhooks."""
     before = {row["id"] for row in api.get("/api-keys").json}
     made = api.request("POST", "/api-keys", {"name": "generated requests"})
     assert made.status == 201, made.body
@@ -36,6 +36,8 @@ def key(api):
     for row in api.get("/api-keys").json:
         if row["id"] not in before:
             api.request("DELETE", f"/api-keys/{row['id']}")
+    for row in api.get("/events/webhooks").json:
+        api.request("DELETE", f"/events/webhooks/{row['id']}")
 
 
 @pytest.fixture

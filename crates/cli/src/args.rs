@@ -61,6 +61,8 @@ pub(crate) enum Command {
     Logs(commands::logs::Args),
     Events(commands::events::Args),
     #[command(subcommand)]
+    Webhooks(commands::webhooks::Command),
+    #[command(subcommand)]
     Templates(commands::templates::Command),
     #[command(subcommand)]
     Key(commands::key::Command),

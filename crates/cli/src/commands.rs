@@ -17,6 +17,7 @@ pub(crate) mod shell;
 pub(crate) mod templates;
 pub(crate) mod timeout;
 pub(crate) mod tls;
+pub(crate) mod webhooks;
 
 use cabana_client::Client;
 
@@ -52,6 +53,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Timeout(args) => timeout::run(args, context).await,
         Command::Logs(args) => logs::run(args, context).await,
         Command::Events(args) => events::run(args, context).await,
+        Command::Webhooks(command) => webhooks::run(command, context).await,
         Command::Templates(command) => templates::run(command, context).await,
         Command::Key(command) => key::run(command, context).await,
         Command::Tls(command) => tls::run(&command, context),

@@ -179,7 +179,7 @@ impl Client {
         SandboxHandle::new(self.clone(), sandbox.sandbox_id.clone(), sandbox.envd_access_token.as_ref())
     }
 
-    fn request(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Request<SendBody>> {
+    pub(crate) fn request(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Request<SendBody>> {
         let mut request = Request::builder()
             .method(method)
             .uri(self.http.uri(path)?)
@@ -196,12 +196,16 @@ impl Client {
         Ok(request)
     }
 
-    async fn fetch<T: DeserializeOwned>(&self, action: &'static str, path: &str) -> Result<T> {
+    pub(crate) async fn fetch<T: DeserializeOwned>(&self, action: &'static str, path: &str) -> Result<T> {
         let request = self.request(Method::GET, path, None)?;
         self.call(action, request).await
     }
 
-    async fn call<T: DeserializeOwned>(&self, action: &'static str, request: Request<SendBody>) -> Result<T> {
+    pub(crate) async fn call<T: DeserializeOwned>(
+        &self,
+        action: &'static str,
+        request: Request<SendBody>,
+    ) -> Result<T> {
         Ok(self.call_with_next(action, request).await?.0)
     }
 
@@ -221,7 +225,7 @@ impl Client {
         .await
     }
 
-    async fn call_empty(&self, action: &'static str, request: Request<SendBody>) -> Result<()> {
+    pub(crate) async fn call_empty(&self, action: &'static str, request: Request<SendBody>) -> Result<()> {
         within(action, async {
             let response = self.http.send(action, request).await?;
             collect(action, response, MAX_ANSWER_BYTES).await.map(drop)
@@ -233,7 +237,7 @@ impl Client {
 /// How requests introduce themselves.
 pub(crate) const USER_AGENT: &str = concat!("cabana/", env!("CARGO_PKG_VERSION"));
 
-fn to_json(action: &'static str, value: &impl Serialize) -> Result<Vec<u8>> {
+pub(crate) fn to_json(action: &'static str, value: &impl Serialize) -> Result<Vec<u8>> {
     serde_json::to_vec(value).map_err(|e| Error::InvalidInput(format!("cannot {action}: {e}")))
 }
 

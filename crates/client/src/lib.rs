@@ -11,6 +11,7 @@ mod http;
 mod query;
 mod sandbox;
 mod trust;
+mod webhooks;
 
 pub use api::Client;
 pub use command::{Command, CommandEvent, ProcessSummary, PtySize, Signal, StartCommand, StdinSink};

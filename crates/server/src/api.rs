@@ -18,6 +18,7 @@ mod template_ref;
 mod templates;
 mod timeouts;
 mod unsupported;
+mod webhooks;
 mod wish;
 
 use std::sync::Arc;
@@ -33,7 +34,9 @@ use utoipa_axum::routes;
 
 use crate::auth::{self, Keys};
 use crate::bounds::Bounds;
+use crate::config;
 use crate::lifecycle::Lifecycle;
+pub(crate) use events::wire_event;
 
 /// What every handler can reach.
 #[derive(Debug)]
@@ -48,6 +51,8 @@ pub struct App {
     pub bounds: Bounds,
     /// Domain of the sandboxes' hosts.
     pub domain: Option<String>,
+    /// How events are sent to webhooks.
+    pub webhooks: config::Webhooks,
 }
 
 #[derive(utoipa::OpenApi)]
@@ -87,6 +92,9 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(novita::events))
         .routes(routes!(events::list_events))
         .routes(routes!(events::sandbox_events))
+        .routes(routes!(webhooks::list_webhooks, webhooks::create_webhook))
+        .routes(routes!(webhooks::get_webhook, webhooks::update_webhook, webhooks::delete_webhook))
+        .routes(routes!(webhooks::list_deliveries))
         .routes(routes!(templates::list_templates))
         .routes(routes!(templates::list_templates_v2))
         .routes(routes!(templates::default_templates))

@@ -38,6 +38,8 @@ pub struct Config {
     pub pool: Pool,
     /// What is measured.
     pub metrics: Metrics,
+    /// How events are sent to webhooks.
+    pub webhooks: Webhooks,
     /// How long things are remembered.
     pub retention: Retention,
 }
@@ -128,6 +130,18 @@ pub enum PoolKind {
 pub struct Metrics {
     /// Seconds between two samples of a sandbox.
     pub interval_seconds: u32,
+}
+
+/// How events are sent to webhooks.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Webhooks {
+    /// Whether to this machine and to private networks too.
+    pub allow_private: bool,
+    /// How long a receiver may take, seconds.
+    pub timeout_seconds: u32,
+    /// How long after a failure it is tried again, seconds; twice as long after each further one.
+    pub retry_seconds: u32,
 }
 
 /// How long things are remembered.
@@ -247,6 +261,8 @@ impl Config {
             ("limits.start_seconds", limits.start_seconds, 1..=3600, false),
             ("network.spare_slots", self.network.spare_slots, 0..=256, false),
             ("metrics.interval_seconds", self.metrics.interval_seconds, 1..=3600, false),
+            ("webhooks.timeout_seconds", self.webhooks.timeout_seconds, 1..=60, false),
+            ("webhooks.retry_seconds", self.webhooks.retry_seconds, 1..=3600, false),
             ("retention.tombstone_days", self.retention.tombstone_days, 0..=3650, false),
         ];
         for (name, value, range, zero_is_fine) in checks {

@@ -115,7 +115,8 @@ pub fn status(code: ErrorCode) -> StatusCode {
         ErrorCode::RouteNotFound
         | ErrorCode::SandboxNotFound
         | ErrorCode::TemplateNotFound
-        | ErrorCode::KeyNotFound => StatusCode::NOT_FOUND,
+        | ErrorCode::KeyNotFound
+        | ErrorCode::WebhookNotFound => StatusCode::NOT_FOUND,
         ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         ErrorCode::TemplateNotReady
         | ErrorCode::SandboxStateConflict

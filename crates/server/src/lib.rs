@@ -13,6 +13,7 @@ pub mod error;
 pub mod lifecycle;
 pub mod server;
 pub mod tls;
+pub mod webhooks;
 
 pub use config::Config;
 pub use data_dir::DataDir;

@@ -22,6 +22,7 @@ use crate::edge::{self, Edge, Tombstones};
 use crate::error::Error;
 use crate::lifecycle::Lifecycle;
 use crate::tls::Tls;
+use crate::webhooks::Courier;
 
 /// How often the use of keys is written down.
 const NOTE_KEYS_EVERY: Duration = Duration::from_secs(30);
@@ -55,7 +56,8 @@ impl Server {
         lifecycle.recover().await?;
         let days = u64::from(config.retention.tombstone_days);
         lifecycle.start(Duration::from_secs(days * 24 * 3600));
-        let app = Arc::new(App { store, lifecycle, keys, bounds, domain: config.public_domain(address.port()) });
+        let domain = config.public_domain(address.port());
+        let app = Arc::new(App { store, lifecycle, keys, bounds, domain, webhooks: config.webhooks.clone() });
         Ok(Self { listener, address, tls, app, directory, fresh_key, _data_dir: data_dir })
     }
 
@@ -80,6 +82,7 @@ impl Server {
         let gone = Arc::new(Gone { store: app.store.clone() });
         let edge = Edge::new(directory, app.domain.clone(), gone).with_disk_used(disk_used(&app.lifecycle));
         let edge = Arc::new(edge);
+        let courier = Courier::start(app.store.clone(), &app.webhooks);
         let noting = tokio::spawn(note_keys(Arc::clone(&app), shutdown.clone()));
         let api = api::router(Arc::clone(&app));
         let served = match &tls {
@@ -100,6 +103,7 @@ impl Server {
         // Serving may also have ended with an error.
         shutdown.cancel();
         app.lifecycle.stop().await;
+        courier.stop().await;
         let _ = noting.await;
         app.store.close().await;
         drop(data_dir);

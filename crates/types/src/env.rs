@@ -46,6 +46,12 @@ pub const POOL_KIND: &str = "CABANA_POOL_KIND";
 pub const POOL_IMAGE_GB: &str = "CABANA_POOL_IMAGE_GB";
 /// Seconds between two samples of what a sandbox uses.
 pub const METRICS_SECONDS: &str = "CABANA_METRICS_SECONDS";
+/// Whether events may be sent to this machine and to private networks.
+pub const WEBHOOKS_ALLOW_PRIVATE: &str = "CABANA_WEBHOOKS_ALLOW_PRIVATE";
+/// How long the receiver of an event may take, seconds.
+pub const WEBHOOKS_TIMEOUT_SECONDS: &str = "CABANA_WEBHOOKS_TIMEOUT_SECONDS";
+/// Seconds after which an event is sent again, the first time.
+pub const WEBHOOKS_RETRY_SECONDS: &str = "CABANA_WEBHOOKS_RETRY_SECONDS";
 /// Days for which an ended sandbox is remembered.
 pub const TOMBSTONE_DAYS: &str = "CABANA_TOMBSTONE_DAYS";
 /// Configuration file of the server.

@@ -55,6 +55,8 @@ codes! {
     KeyNotFound => "key_not_found",
     /// It is the team's last API key, which cannot be deleted.
     LastKey => "last_key",
+    /// There is no such webhook, or it is not your team's.
+    WebhookNotFound => "webhook_not_found",
     /// The sandbox is in a state, or on its way to one, in which this cannot be done.
     SandboxStateConflict => "sandbox_state_conflict",
     /// An idempotency key was used again with another request.

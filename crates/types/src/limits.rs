@@ -38,6 +38,10 @@ pub const MAX_TEMPLATE_REF_BYTES: usize = 256;
 pub const MAX_IDEMPOTENCY_KEY_BYTES: usize = 255;
 /// `maskRequestHost`, its port filled in, bytes.
 pub const MAX_HOST_BYTES: usize = 255;
+/// A webhook's secret, bytes.
+pub const MAX_SIGNATURE_SECRET_BYTES: usize = 512;
+/// Webhooks of one team.
+pub const MAX_WEBHOOKS: u32 = 20;
 /// Entries of `httpsPorts`.
 pub const MAX_HTTPS_PORTS: usize = 64;
 

@@ -1,11 +1,14 @@
 //! Bodies of the REST API, in E2B's wire form. What Cabana adds are optional fields.
 
+mod webhooks;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{BuildId, ErrorCode, KeyId, SandboxId, Secret, TemplateId};
+pub use webhooks::{DeliveryStatus, NewWebhook, Webhook, WebhookDelivery, WebhookUpdate};
 
 /// Body of every error answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -131,6 +131,9 @@ fn router(world: Arc<World>) -> Router {
         .route("/sandboxes/{id}/timeout", post(timeout))
         .route("/sandboxes/{id}/logs", get(logs))
         .route("/events/sandboxes", get(events))
+        .route("/events/webhooks", get(webhooks).post(create_webhook))
+        .route("/events/webhooks/{id}", axum::routing::delete(delete_webhook))
+        .route("/events/webhooks/{id}/deliveries", get(deliveries))
         .route("/templates", get(templates))
         .route("/api-keys", get(keys).post(create_key))
         .route("/api-keys/{id}", axum::routing::delete(delete_key))
@@ -270,6 +273,45 @@ async fn create_key(Json(body): Json<serde_json::Value>) -> Response {
 
 async fn delete_key(Path(id): Path<String>) -> Response {
     if id == KEY_ID { StatusCode::NO_CONTENT.into_response() } else { refuse(409, "last_key", "the last key stays") }
+}
+
+fn a_webhook() -> serde_json::Value {
+    json!({
+        "id": KEY_ID, "teamId": "default", "name": "alarms", "createdAt": "2026-01-02T03:04:05Z", "enabled": true,
+        "url": "https://example.com/hook", "pending": 2, "dropped": 0,
+        "events": ["sandbox.lifecycle.created", "sandbox.lifecycle.killed"],
+    })
+}
+
+async fn webhooks() -> Response {
+    Json(json!([a_webhook()])).into_response()
+}
+
+async fn create_webhook(State(world): State<Arc<World>>, Json(body): Json<serde_json::Value>) -> Response {
+    world.created.lock().expect("lock").push(body);
+    (StatusCode::CREATED, Json(a_webhook())).into_response()
+}
+
+async fn delete_webhook(Path(id): Path<String>) -> Response {
+    if id == KEY_ID {
+        StatusCode::OK.into_response()
+    } else {
+        refuse(404, "webhook_not_found", "there is no such webhook")
+    }
+}
+
+async fn deliveries() -> Response {
+    let delivery = |kind: &str, status: &str| {
+        json!({
+            "eventId": "e1", "eventType": format!("sandbox.lifecycle.{kind}"), "timestamp": "2026-01-02T03:04:05Z",
+            "sandboxId": "ifake0", "status": status, "tries": 1, "deliveryId": null, "lastStatus": null,
+            "lastError": null, "nextTryAt": null, "finishedAt": null,
+        })
+    };
+    let mut failing = delivery("killed", "pending");
+    failing["lastError"] = json!("answered with \u{1b}[2J status 500");
+    failing["nextTryAt"] = json!("2026-01-02T03:05:00Z");
+    Json(json!([failing, delivery("created", "delivered")])).into_response()
 }
 
 async fn templates() -> Response {

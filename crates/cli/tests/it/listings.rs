@@ -85,3 +85,37 @@ fn keys() {
     assert!(stderr(&output).contains("the last key stays"), "{}", stderr(&output));
     assert_eq!(against(&fake, &["key", "rm", "laptop"]).status.code(), Some(1), "names are not ids");
 }
+
+#[test]
+fn webhooks() {
+    let fake = Fake::start();
+    let id = "2f1c4a0e-5b7d-4c3f-9e8a-1d2b3c4d5e6f";
+    insta::assert_snapshot!("webhooks", report(&against(&fake, &["webhooks", "ls"])));
+    insta::assert_snapshot!("deliveries", report(&against(&fake, &["webhooks", "deliveries", id])));
+    let sent = || fake.world.created.lock().expect("lock").pop().expect("a request");
+
+    // Without a secret one is made, and told.
+    let output = stdout(&against(&fake, &["webhooks", "add", "https://example.com/hook"]));
+    let mut request = sent();
+    let secret = request["signatureSecret"].take();
+    assert_eq!(secret.as_str().map(str::len), Some(64));
+    assert_eq!(output, format!("{id}\t{}\n", secret.as_str().expect("secret")));
+    insta::assert_json_snapshot!("webhook-request", request);
+    let output = against(&fake, &["webhooks", "add", "https://example.com/hook", "--json"]);
+    let made: Value = serde_json::from_slice(&output.stdout).expect("json");
+    assert_eq!((&made["id"], &made["signatureSecret"]), (&id.into(), &sent()["signatureSecret"]));
+
+    let file = fake.disk.path().join("secret");
+    std::fs::write(&file, "hunter2\n").expect("write");
+    let file = file.display().to_string();
+    let add =
+        ["webhooks", "add", "https://example.com/hook", "--secret-file", &file, "--event", "updated", "--event", "a.b"];
+    assert_eq!(stdout(&against(&fake, &add)), format!("{id}\n"));
+    let request = sent();
+    assert_eq!(request["signatureSecret"], "hunter2");
+    assert_eq!(request["events"], serde_json::json!(["sandbox.lifecycle.updated", "a.b"]));
+
+    let output = against(&fake, &["webhooks", "rm", "00000000-0000-4000-8000-000000000000", id]);
+    assert_eq!((stdout(&output), output.status.code()), (format!("{id}\n"), Some(1)), "goes on after an error");
+    assert_eq!(against(&fake, &["webhooks", "rm", "alarms"]).status.code(), Some(1), "names are not ids");
+}

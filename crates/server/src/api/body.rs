@@ -46,6 +46,10 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalB
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
+    // An array would be read as a struct's members in their order.
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        return Err(Refusal::invalid("The body is not what this route takes: send a JSON object"));
+    }
     serde_json::from_slice(bytes).map_err(|e| Refusal::invalid(format!("The body is not what this route takes: {e}")))
 }
 

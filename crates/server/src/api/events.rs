@@ -77,7 +77,12 @@ async fn read(
         offset,
         limit: query.limit(DEFAULT_LIMIT, *PAGE.end())?,
     };
-    let events = app.store.events(&wanted).await?.into_iter().map(|event| Event {
+    Ok(Json(app.store.events(&wanted).await?.into_iter().map(wire_event).collect()))
+}
+
+/// An event as it stands on the wire.
+pub(crate) fn wire_event(event: cabana_store::Event) -> Event {
+    Event {
         version: "v1".into(),
         id: event.id,
         kind: event.kind,
@@ -88,6 +93,5 @@ async fn read(
         sandbox_build_id: event.build,
         sandbox_team_id: event.team.to_string(),
         timestamp: event.at,
-    });
-    Ok(Json(events.collect()))
+    }
 }

@@ -98,7 +98,8 @@ fn no_key(id: &str) -> Refusal {
     Refusal::new(ErrorCode::KeyNotFound, text)
 }
 
-fn checked(name: &str) -> Result<&str, Refusal> {
+/// A name that somebody chose.
+pub(super) fn checked(name: &str) -> Result<&str, Refusal> {
     let name = name.trim();
     if (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.chars().any(char::is_control) {
         Ok(name)

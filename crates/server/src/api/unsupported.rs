@@ -65,11 +65,6 @@ const LATER: &[(&str, &str, &str)] = &[
     ("POST", "/secrets/{secretID}", "Keeping secrets"),
     ("PUT", "/secrets/{secretID}", "Keeping secrets"),
     ("DELETE", "/secrets/{secretID}", "Keeping secrets"),
-    ("GET", "/events/webhooks", "Sending events to webhooks"),
-    ("POST", "/events/webhooks", "Sending events to webhooks"),
-    ("GET", "/events/webhooks/{webhookID}", "Sending events to webhooks"),
-    ("PATCH", "/events/webhooks/{webhookID}", "Sending events to webhooks"),
-    ("DELETE", "/events/webhooks/{webhookID}", "Sending events to webhooks"),
 ];
 
 /// Adds the routes, without their description.

@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::{Config, ConfigError, DEFAULT_FILE, DEFAULTS};
 
 /// Settings that an environment variable can set.
-const VARIABLES: [(&str, &str); 23] = [
+const VARIABLES: [(&str, &str); 26] = [
     (env::LISTEN, "listen"),
     (env::ALLOW_INSECURE_LISTEN, "allow_insecure_listen"),
     (env::DATA_DIR, "data_dir"),
@@ -32,6 +32,9 @@ const VARIABLES: [(&str, &str); 23] = [
     (env::POOL_KIND, "pool.kind"),
     (env::POOL_IMAGE_GB, "pool.image_gb"),
     (env::METRICS_SECONDS, "metrics.interval_seconds"),
+    (env::WEBHOOKS_ALLOW_PRIVATE, "webhooks.allow_private"),
+    (env::WEBHOOKS_TIMEOUT_SECONDS, "webhooks.timeout_seconds"),
+    (env::WEBHOOKS_RETRY_SECONDS, "webhooks.retry_seconds"),
     (env::TOMBSTONE_DAYS, "retention.tombstone_days"),
     (env::CONFIG, ""),
 ];

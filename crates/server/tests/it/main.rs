@@ -13,12 +13,14 @@ mod metrics;
 mod novita;
 mod openapi;
 mod reading;
+mod receiver;
 mod restart;
 mod server;
 mod templates;
 mod tenants;
 mod traffic;
 mod vitals;
+mod webhooks;
 mod world;
 
 use std::time::{Duration, Instant};

@@ -125,7 +125,6 @@ fn what_is_not_there_yet_says_so() {
         ("DELETE", "/volumes/v".to_owned(), "volumes"),
         ("GET", "/secrets".to_owned(), "secrets"),
         ("POST", "/secrets/s".to_owned(), "secrets"),
-        ("GET", "/events/webhooks".to_owned(), "webhooks"),
     ] {
         let told = server.call(method, &path, None).error(400, "not_supported");
         assert!(told.contains(what) && told.ends_with("is not available on this server yet"), "{path}: {told}");

@@ -97,3 +97,19 @@ fn the_keys_of_another_team_are_not_there() {
     as_other(&server, "PATCH", &format!("/api-keys/{id}"), Some(r#"{"name":"mine"}"#)).error(404, "key_not_found");
     assert_eq!(server.get("/api-keys").is(200).json()[0]["name"], "first");
 }
+
+#[test]
+fn the_webhooks_of_another_team_are_not_there() {
+    let server = with_another_team();
+    let hook = json!({"name": "n", "url": "https://example.com/", "events": ["sandbox.lifecycle.paused"], "signatureSecret": "s"});
+    let id = server.post("/events/webhooks", hook).is(201).member("id");
+    assert_eq!(as_other(&server, "GET", "/events/webhooks", None).is(200).json(), json!([]));
+    let mut tried = 0;
+    for (method, path, _) in routes().into_iter().filter(|(_, path, _)| path.contains("{webhookID}")) {
+        let answer = as_other(&server, &method, &path.replace("{webhookID}", &id), Some(r#"{"name":"mine"}"#));
+        answer.error(404, "webhook_not_found");
+        tried += 1;
+    }
+    assert_eq!(tried, 4);
+    assert_eq!(server.get(&format!("/events/webhooks/{id}")).is(200).member("name"), "n");
+}

@@ -1,0 +1,199 @@
+//! What a webhook is sent: the event as `GET /events/sandboxes` has it, with what E2B's deliveries say beyond that, and its signature.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use cabana_store::{Parcel, event};
+use cabana_types::wire::Event;
+use cabana_types::{BuildId, SandboxId, Secret, WebhookId};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::api::wire_event;
+
+/// Ids that are tried for one whose signature reads the same in both alphabets; one in four does.
+const DRAWS: usize = 64;
+
+/// A body and what its headers say about it.
+#[derive(Debug)]
+pub(super) struct Letter {
+    /// Id of this try.
+    pub(super) id: String,
+    pub(super) webhook: WebhookId,
+    pub(super) body: Vec<u8>,
+    pub(super) signature: String,
+}
+
+/// The event in both spellings: E2B's deliveries began with the one and have the other now.
+#[derive(Serialize)]
+struct Body<'a> {
+    #[serde(flatten)]
+    event: &'a Event,
+    #[serde(rename = "deliveryId")]
+    delivery_id: &'a str,
+    event_category: &'static str,
+    event_label: &'a str,
+    event_data: &'a Option<Value>,
+    sandbox_id: &'a SandboxId,
+    sandbox_template_id: &'a str,
+    sandbox_build_id: &'a BuildId,
+    sandbox_execution_id: &'a str,
+    sandbox_team_id: &'a str,
+}
+
+/// Writes what is sent. Every try has an id of its own, which is signed with the rest.
+pub(super) fn write(parcel: &Parcel) -> Letter {
+    let mut event = wire_event(parcel.event.clone());
+    event.event_data = Some(details(parcel));
+    let mut letter = sign(parcel, &event);
+    // E2B's documentation has shown both of the alphabets of base64. A signature without the two letters in which they differ
+    // satisfies receivers that were written after either.
+    for _ in 1..DRAWS {
+        if !letter.signature.contains(['-', '_']) {
+            break;
+        }
+        letter = sign(parcel, &event);
+    }
+    letter
+}
+
+fn sign(parcel: &Parcel, event: &Event) -> Letter {
+    let id = uuid::Uuid::new_v4().to_string();
+    let body = Body {
+        event,
+        delivery_id: &id,
+        event_category: "lifecycle",
+        event_label: label(&event.kind),
+        event_data: &event.event_data,
+        sandbox_id: &event.sandbox_id,
+        sandbox_template_id: &event.sandbox_template_id,
+        sandbox_build_id: &event.sandbox_build_id,
+        sandbox_execution_id: &event.sandbox_execution_id,
+        sandbox_team_id: &event.sandbox_team_id,
+    };
+    // Strings and maps with text keys alone: there is nothing in it that JSON cannot say.
+    let body = serde_json::to_vec(&body).unwrap_or_default();
+    let signature = signature(&parcel.secret, &body);
+    Letter { id, webhook: parcel.webhook.clone(), body, signature }
+}
+
+/// The signature of a body, version 1.
+fn signature(secret: &Secret, body: &[u8]) -> String {
+    let digest = Sha256::new().chain_update(secret.expose()).chain_update(body).finalize();
+    URL_SAFE_NO_PAD.encode(digest)
+}
+
+/// The event's own details, the sandbox's labels, and at the end of a run what it was.
+fn details(parcel: &Parcel) -> Value {
+    let mut details = match &parcel.event.data {
+        Value::Object(map) => map.clone(),
+        _ => Map::new(),
+    };
+    if let Some(metadata) = &parcel.metadata {
+        details.insert("sandbox_metadata".into(), metadata.clone());
+    }
+    if let (Some(started_at), event::KILLED | event::PAUSED) = (parcel.started_at, parcel.event.kind.as_str()) {
+        let run = json!({
+            "started_at": started_at.to_string(),
+            "vcpu_count": parcel.cpu_count,
+            "memory_mb": parcel.memory_mb,
+            "execution_time": u64::try_from(parcel.event.at.duration_since(started_at).as_millis()).unwrap_or_default(),
+        });
+        details.insert("execution".into(), run);
+    }
+    Value::Object(details)
+}
+
+/// The kind in E2B's short form.
+fn label(kind: &str) -> &str {
+    match kind {
+        event::CREATED => "create",
+        event::UPDATED => "update",
+        event::PAUSED => "pause",
+        event::RESUMED => "resume",
+        event::SNAPSHOTTED => "snapshot",
+        event::KILLED => "kill",
+        _ => kind.rsplit('.').next().unwrap_or(kind),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::engine::general_purpose::STANDARD_NO_PAD;
+    use cabana_store::Event as Row;
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn parcel(kind: &str, data: Value) -> Parcel {
+        Parcel {
+            seq: 1,
+            webhook: WebhookId::from_random([1; 16]),
+            url: "https://example.com/".into(),
+            secret: Secret::new("sécret"),
+            event: Row {
+                id: "e1".into(),
+                kind: kind.into(),
+                data,
+                at: Timestamp::from_second(1_700_000_060).expect("time"),
+                sandbox: SandboxId::from_random([2; 20]),
+                team: "default".parse().expect("id"),
+                template: "base".into(),
+                build: BuildId::from_random([3; 16]),
+            },
+            metadata: Some(json!({"project": "x"})),
+            cpu_count: 2,
+            memory_mb: 512,
+            started_at: Some(Timestamp::from_second(1_700_000_000).expect("time")),
+            tries: 0,
+            failures: 0,
+            due_at: None,
+        }
+    }
+
+    #[test]
+    fn the_body_has_both_spellings() {
+        let parcel = parcel(event::KILLED, json!({"reason": "was killed"}));
+        let letter = write(&parcel);
+        let body: Value = serde_json::from_slice(&letter.body).expect("JSON");
+        assert_eq!((&body["version"], &body["id"], &body["type"]), (&json!("v1"), &json!("e1"), &json!(event::KILLED)));
+        assert_eq!(
+            (&body["sandboxId"], &body["sandbox_id"]),
+            (&json!(parcel.event.sandbox), &json!(parcel.event.sandbox))
+        );
+        for (camel, snake) in [
+            ("eventData", "event_data"),
+            ("sandboxTemplateId", "sandbox_template_id"),
+            ("sandboxBuildId", "sandbox_build_id"),
+            ("sandboxExecutionId", "sandbox_execution_id"),
+            ("sandboxTeamId", "sandbox_team_id"),
+        ] {
+            assert!(!body[camel].is_null() && body[camel] == body[snake], "{camel}: {body}");
+        }
+        assert_eq!((&body["event_category"], &body["event_label"]), (&json!("lifecycle"), &json!("kill")));
+        let run =
+            json!({"started_at": "2023-11-14T22:13:20Z", "vcpu_count": 2, "memory_mb": 512, "execution_time": 60_000});
+        let wanted = json!({"reason": "was killed", "sandbox_metadata": {"project": "x"}, "execution": run});
+        assert_eq!(body["eventData"], wanted);
+        assert_eq!((&body["deliveryId"], &body["timestamp"]), (&json!(letter.id), &json!("2023-11-14T22:14:20Z")));
+    }
+
+    #[test]
+    fn the_signature_is_that_of_either_alphabet() {
+        let parcel = parcel(event::CREATED, Value::Null);
+        for _ in 0..100 {
+            let letter = write(&parcel);
+            let digest = Sha256::digest([parcel.secret.expose().as_bytes(), &letter.body].concat());
+            assert_eq!(letter.signature, URL_SAFE_NO_PAD.encode(digest));
+            assert_eq!(letter.signature, STANDARD_NO_PAD.encode(digest));
+        }
+        assert_ne!(write(&parcel).id, write(&parcel).id, "every try has its own");
+    }
+
+    #[test]
+    fn every_kind_has_a_label() {
+        for kind in event::KINDS {
+            assert!(!label(kind).is_empty() && !label(kind).contains('.'), "{kind}");
+        }
+    }
+}
