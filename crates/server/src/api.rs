@@ -13,6 +13,7 @@ mod query;
 mod sandbox_ref;
 mod sandboxes;
 mod server;
+mod stated;
 mod teams;
 mod template_ref;
 mod templates;
@@ -124,15 +125,21 @@ pub fn router(app: Arc<App>) -> Router {
 /// The description of the API, as it is served and committed.
 pub fn document() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
-        let mut document = private().merge(public()).into_openapi();
-        unsupported::describe(&mut document);
-        document.info.version = env!("CARGO_PKG_VERSION").into();
-        describe_errors(&mut document);
+        let mut document = described();
+        stated::state(&mut document);
         let mut text = document.to_pretty_json().unwrap_or_default();
         text.push('\n');
         text
     });
     &TEXT
+}
+
+fn described() -> OpenApi {
+    let mut document = private().merge(public()).into_openapi();
+    unsupported::describe(&mut document);
+    document.info.version = env!("CARGO_PKG_VERSION").into();
+    describe_errors(&mut document);
+    document
 }
 
 /// Every operation may answer an error, always in the same form.

@@ -8,7 +8,6 @@ macro_rules! codes {
     ($($(#[doc = $doc:literal])* $name:ident => $text:literal,)*) => {
         /// Why a request was refused or failed.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         pub enum ErrorCode {
             $($(#[doc = $doc])* #[serde(rename = $text)] $name,)*
         }
@@ -76,6 +75,21 @@ codes! {
     /// A fault of the server; its log says more under the request id.
     Internal => "internal_server_error",
 }
+
+// By hand: the derive does not see a name that comes from a macro.
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for ErrorCode {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        utoipa::openapi::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::Type::String)
+            .description(Some("Why a request was refused or failed."))
+            .enum_values(Some(Self::ALL.iter().map(|code| code.as_str())))
+            .into()
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for ErrorCode {}
 
 impl fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,13 +10,12 @@ use cabana_types::limits::PAGE;
 use cabana_types::wire::Event;
 
 use super::App;
-use super::query::Query;
+use super::query::{MAX_OFFSET, Query};
 use super::sandbox_ref::SandboxRef;
 use crate::auth::Caller;
 use crate::error::Refusal;
 
 const DEFAULT_LIMIT: u32 = 10;
-const MAX_OFFSET: i64 = 1_000_000;
 const MAX_KINDS: usize = 32;
 
 /// Events of all sandboxes of the team, the ended ones included while they are remembered.

@@ -19,10 +19,13 @@ use super::sandbox_ref::SandboxRef;
 use crate::auth::Caller;
 use crate::error::{Refusal, short};
 
-const MAX_LINES: u32 = 1000;
-const MAX_SEARCH: usize = 256;
+/// Lines of one answer.
+pub(super) const MAX_LINES: u32 = 1000;
+/// Characters of a text to look for.
+pub(super) const MAX_SEARCH: usize = 256;
 const MILLISECOND: Duration = Duration::from_micros(999);
-const LEVELS: [&str; 4] = ["debug", "info", "warn", "error"];
+/// From the least to the most important.
+pub(super) const LEVELS: [&str; 4] = ["debug", "info", "warn", "error"];
 
 /// Log of a sandbox, oldest line first.
 #[utoipa::path(get, path = "/sandboxes/{sandboxID}/logs", tag = "events",

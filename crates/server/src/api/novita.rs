@@ -14,12 +14,11 @@ use http::header::USER_AGENT;
 use jiff::Timestamp;
 
 use super::App;
-use super::query::Query;
+use super::query::{MAX_OFFSET, MAX_SECONDS, Query};
 use crate::auth::Caller;
 use crate::error::{Refusal, short};
 
 const DEFAULT_LIMIT: u32 = 20;
-const MAX_OFFSET: i64 = 1_000_000;
 const MAX_NAMES: usize = 32;
 
 /// Whether the client is Novita's: its `GET /v2/templates` has another form.
@@ -128,7 +127,7 @@ fn item(row: Activity) -> ActivityItem {
 impl Query {
     /// A moment in seconds since 1970.
     fn seconds(&self, name: &'static str) -> Result<Option<Timestamp>, Refusal> {
-        let Some(value) = self.number(name, 0..=253_402_300_799)? else { return Ok(None) };
+        let Some(value) = self.number(name, 0..=MAX_SECONDS)? else { return Ok(None) };
         Timestamp::from_second(value).map(Some).map_err(|_| Refusal::invalid(format!("{name} is out of range")))
     }
 }

@@ -12,7 +12,11 @@ use crate::lifecycle::Range;
 /// Parameters of one request.
 const MAX_PARAMETERS: usize = 256;
 /// Largest time in seconds that is taken (the year 9999).
-const MAX_SECONDS: i64 = 253_402_300_799;
+pub(super) const MAX_SECONDS: i64 = 253_402_300_799;
+/// Rows that may be skipped.
+pub(super) const MAX_OFFSET: i64 = 1_000_000;
+/// Pages, where they have numbers.
+pub(super) const MAX_PAGE: i64 = 1_000_000;
 
 /// The decoded parameters.
 #[derive(Debug)]
@@ -87,7 +91,7 @@ impl Query {
 
     /// A moment in milliseconds since 1970.
     pub(super) fn millis(&self, name: &'static str) -> Result<Option<Timestamp>, Refusal> {
-        let Some(value) = self.number(name, 0..=253_402_300_799_999)? else { return Ok(None) };
+        let Some(value) = self.number(name, 0..=MAX_SECONDS * 1000 + 999)? else { return Ok(None) };
         Timestamp::from_millisecond(value).map(Some).map_err(|_| Refusal::invalid(format!("{name} is out of range")))
     }
 }

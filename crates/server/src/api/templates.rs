@@ -13,14 +13,13 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::App;
 use super::novita::is_novita;
-use super::query::Query;
+use super::query::{MAX_PAGE, Query};
 use crate::auth::Caller;
 use crate::error::{Refusal, short};
 
 /// Builds that are shown with a template.
 const MAX_BUILDS: u32 = 100;
 const NOVITA_LIMIT: u32 = 20;
-const MAX_PAGE: i64 = 1_000_000;
 const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-next-token");
 
 /// List templates.

@@ -1,0 +1,171 @@
+//! What the description of the API says about values: the bounds that handlers check, from the same constants.
+
+use cabana_types::limits::{
+    CPU_COUNT, DISK_MB, MAX_IDEMPOTENCY_KEY_BYTES, MAX_MAP_ENTRIES, MAX_NAME_BYTES, MAX_REFRESH_SECONDS,
+    MAX_TEMPLATE_REF_BYTES, MAX_TIMEOUT_SECONDS, MEMORY_MB, PAGE,
+};
+use utoipa::Number;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::schema::{Object, SchemaType};
+use utoipa::openapi::{KnownFormat, OpenApi, RefOr, Schema, SchemaFormat, Type};
+
+use super::logs::{LEVELS, MAX_LINES, MAX_SEARCH};
+use super::query::{MAX_OFFSET, MAX_PAGE, MAX_SECONDS};
+
+/// What a value must be.
+enum Bound {
+    /// A whole number from one to another.
+    Within(u64, u64),
+    /// One of these texts.
+    OneOf(&'static [&'static str]),
+    /// A text that matches, of at most so many characters.
+    Like(&'static str, usize),
+    /// A text of at most so many characters.
+    Short(usize),
+    /// RFC 3339.
+    Time,
+    /// An object of at most so many members.
+    Members(usize),
+}
+
+use Bound::{Like, Members, OneOf, Short, Time, Within};
+
+const SECONDS: Bound = Within(0, MAX_SECONDS.unsigned_abs());
+const MILLIS: Bound = Within(0, MAX_SECONDS.unsigned_abs() * 1000 + 999);
+const ROWS: Bound = Within(*PAGE.start() as u64, *PAGE.end() as u64);
+const LINES: Bound = Within(1, MAX_LINES as u64);
+const OFFSET: Bound = Within(0, MAX_OFFSET.unsigned_abs());
+const TIMEOUT: Bound = Within(0, MAX_TIMEOUT_SECONDS);
+const TEMPLATE: Bound = Like("^([A-Za-z0-9_-]+/)?[A-Za-z0-9_-]+(:[A-Za-z0-9._-]+)?$", MAX_TEMPLATE_REF_BYTES);
+
+/// By path, all of its operations, and parameter.
+const PARAMETERS: &[(&str, &str, Bound)] = &[
+    ("/v2/sandboxes", "limit", ROWS),
+    ("/v2/sandboxes", "order", OneOf(&["asc", "desc"])),
+    ("/v2/sandboxes", "state", Like("^(running|paused)(,(running|paused))*$", 64)),
+    ("/v2/sandboxes", "startedAfter", Time),
+    ("/v2/sandboxes", "template", TEMPLATE),
+    ("/v2/sandboxes", "Idempotency-Key", Like("^[a-z0-9-]+$", MAX_IDEMPOTENCY_KEY_BYTES)),
+    ("/sandboxes", "Idempotency-Key", Like("^[a-z0-9-]+$", MAX_IDEMPOTENCY_KEY_BYTES)),
+    ("/sandboxes/metrics", "sandbox_ids", Like("^[a-z0-9-]+(,[a-z0-9-]+){0,99}$", 7000)),
+    ("/sandboxes/{sandboxID}/metrics", "start", SECONDS),
+    ("/sandboxes/{sandboxID}/metrics", "end", SECONDS),
+    ("/sandboxes/{sandboxID}/logs", "start", MILLIS),
+    ("/sandboxes/{sandboxID}/logs", "limit", LINES),
+    ("/v2/sandboxes/{sandboxID}/logs", "cursor", MILLIS),
+    ("/v2/sandboxes/{sandboxID}/logs", "limit", LINES),
+    ("/v2/sandboxes/{sandboxID}/logs", "direction", OneOf(&["forward", "backward"])),
+    ("/v2/sandboxes/{sandboxID}/logs", "level", OneOf(&LEVELS)),
+    ("/v2/sandboxes/{sandboxID}/logs", "search", Short(MAX_SEARCH)),
+    ("/sandboxes/events", "startTime", SECONDS),
+    ("/sandboxes/events", "endTime", SECONDS),
+    ("/sandboxes/events", "state", OneOf(&["success", "failed"])),
+    ("/sandboxes/events", "offset", OFFSET),
+    ("/sandboxes/events", "limit", ROWS),
+    ("/events/sandboxes", "offset", OFFSET),
+    ("/events/sandboxes", "limit", ROWS),
+    ("/events/sandboxes/{sandboxID}", "offset", OFFSET),
+    ("/events/sandboxes/{sandboxID}", "limit", ROWS),
+    ("/teams/{teamID}/metrics", "start", SECONDS),
+    ("/teams/{teamID}/metrics", "end", SECONDS),
+    ("/teams/{teamID}/metrics/max", "metric", OneOf(&["concurrent_sandboxes", "sandbox_start_rate"])),
+    ("/teams/{teamID}/metrics/max", "start", SECONDS),
+    ("/teams/{teamID}/metrics/max", "end", SECONDS),
+    ("/v2/templates", "limit", ROWS),
+    ("/v2/templates", "page", Within(1, MAX_PAGE.unsigned_abs())),
+    ("/v2/templates", "template_type", OneOf(&["template_build", "snapshot_template"])),
+];
+
+/// By body and member. The server may be set to less.
+const MEMBERS: &[(&str, &str, Bound)] = &[
+    ("NewSandbox", "templateID", TEMPLATE),
+    ("NewSandbox", "timeout", TIMEOUT),
+    ("NewSandbox", "cpuCount", Within(*CPU_COUNT.start() as u64, *CPU_COUNT.end() as u64)),
+    ("NewSandbox", "memoryMB", Within(*MEMORY_MB.start() as u64, *MEMORY_MB.end() as u64)),
+    ("NewSandbox", "diskSizeMB", Within(*DISK_MB.start() as u64, *DISK_MB.end() as u64)),
+    ("NewSandbox", "metadata", Members(MAX_MAP_ENTRIES)),
+    ("NewSandbox", "envVars", Members(MAX_MAP_ENTRIES)),
+    ("ConnectRequest", "timeout", TIMEOUT),
+    ("TimeoutRequest", "timeout", TIMEOUT),
+    ("RefreshRequest", "duration", Within(0, MAX_REFRESH_SECONDS)),
+    ("KeyName", "name", Like(r"^[^\u0000-\u001f\u007f-\u009f]+$", MAX_NAME_BYTES)),
+];
+
+/// Puts the bounds into the description. The names of those that are about nothing.
+pub(super) fn state(document: &mut OpenApi) -> Vec<String> {
+    let mut missed = vec![];
+    for (path, name, bound) in PARAMETERS {
+        let mut found = false;
+        let item = document.paths.paths.get_mut(*path);
+        let operations = item.map(|item| [&mut item.get, &mut item.post]).into_iter().flatten();
+        for operation in operations.flatten() {
+            found |= bind_parameter(operation, name, bound);
+        }
+        if !found {
+            missed.push(format!("{path} {name}"));
+        }
+    }
+    for (body, name, bound) in MEMBERS {
+        let schemas = document.components.as_mut().map(|components| &mut components.schemas);
+        let member = match schemas.and_then(|schemas| schemas.get_mut(*body)) {
+            Some(RefOr::T(Schema::Object(object))) => object.properties.get_mut(*name),
+            _ => None,
+        };
+        if !member.is_some_and(|schema| bind(schema, bound)) {
+            missed.push(format!("{body}.{name}"));
+        }
+    }
+    missed
+}
+
+fn bind_parameter(operation: &mut Operation, name: &str, bound: &Bound) -> bool {
+    for parameter in operation.parameters.iter_mut().flatten() {
+        if let RefOr::T(parameter) = parameter
+            && parameter.name == name
+            && let Some(schema) = &mut parameter.schema
+        {
+            return bind(schema, bound);
+        }
+    }
+    false
+}
+
+fn bind(schema: &mut RefOr<Schema>, bound: &Bound) -> bool {
+    let RefOr::T(Schema::Object(object)) = schema else { return false };
+    match bound {
+        Within(least, most) => {
+            object.minimum = Some(number(*least));
+            object.maximum = Some(number(*most));
+        }
+        OneOf(texts) => object.enum_values = Some(texts.iter().map(|text| (*text).into()).collect()),
+        Like(pattern, most) => {
+            object.pattern = Some((*pattern).to_owned());
+            object.max_length = Some(*most);
+            not_null(object);
+        }
+        Short(most) => object.max_length = Some(*most),
+        Time => object.format = Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)),
+        Members(most) => object.max_properties = Some(*most),
+    }
+    true
+}
+
+fn number(value: u64) -> Number {
+    usize::try_from(value).map_or(Number::UInt(usize::MAX), Number::UInt)
+}
+
+/// A header is there or not; there is no null.
+fn not_null(object: &mut Object) {
+    object.schema_type = SchemaType::Type(Type::String);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bound_is_about_something() {
+        let mut document = super::super::described();
+        assert_eq!(state(&mut document), Vec::<String>::new());
+    }
+}
