@@ -191,6 +191,7 @@ async def test_what_is_not_there_yet_says_so(server, name, monkeypatch):
     "options",
     [
         {"mcp": {"browserbase": {"apiKey": "k", "projectId": "p", "geminiApiKey": "g"}}, "template": "base"},
+        {"mcp": {"duckduckgo": {}}, "template": "base"},
         {"lifecycle": {"on_timeout": "pause"}},
         {"volume_mounts": {"/data": "volume"}},
     ],

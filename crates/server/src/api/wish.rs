@@ -146,7 +146,7 @@ fn refuse_unsupported(request: &NewSandbox) -> Result<(), Refusal> {
     let asked = [
         ("autoPause", request.auto_pause == Some(true)),
         ("autoResume", request.auto_resume.is_some_and(|a| a.enabled)),
-        ("mcp", request.mcp.as_ref().is_some_and(is_something)),
+        ("mcp", request.mcp.as_ref().is_some_and(names_anything)),
         ("iam", request.iam.as_ref().is_some_and(is_something)),
         ("secrets", request.secrets.as_ref().is_some_and(is_something)),
         ("volumeMounts", request.volume_mounts.as_ref().is_some_and(|v| !v.is_empty())),
@@ -171,6 +171,11 @@ pub(super) fn is_something(value: &Value) -> bool {
         Value::Array(list) => !list.is_empty(),
         Value::Object(map) => map.values().any(is_something),
     }
+}
+
+/// Whether a JSON value is more than nothing at all. The name of an MCP server is a wish, whatever its options: many have none.
+fn names_anything(value: &Value) -> bool {
+    value.as_object().map_or_else(|| is_something(value), |map| !map.is_empty())
 }
 
 fn check_map(field: &str, map: &BTreeMap<String, String>) -> Result<(), Refusal> {
@@ -228,5 +233,6 @@ mod tests {
         for value in [json!(true), json!(0), json!("a"), json!([null]), json!({"a": {"b": true}})] {
             assert!(is_something(&value), "{value}");
         }
+        assert!(names_anything(&json!({"duckduckgo": {}})) && !names_anything(&json!({})));
     }
 }

@@ -147,6 +147,7 @@ fn options_that_are_not_there_yet_are_named() {
         ("autoResume", json!({"enabled": true})),
         ("volumeMounts", json!([{"name": "v", "path": "/v"}])),
         ("mcp", json!({"browserbase": {"apiKey": "k"}})),
+        ("mcp", json!({"duckduckgo": {}})),
         ("iam", json!({"tokens": {"a": {"audience": "b", "tokenType": "JWT-SVID"}}})),
         ("network.allowOut", json!({"allowOut": ["1.1.1.1"]})),
         ("network.denyOut", json!({"denyOut": ["1.1.1.1"]})),
@@ -161,7 +162,7 @@ fn options_that_are_not_there_yet_are_named() {
     }
     // Their empty forms ask for nothing.
     server.create_with(json!({
-        "autoPause": false, "autoPauseMemory": true, "autoResume": {"enabled": false}, "volumeMounts": [], "mcp": null,
+        "autoPause": false, "autoPauseMemory": true, "autoResume": {"enabled": false}, "volumeMounts": [], "mcp": {},
         "iam": {"tokens": {}}, "network": {"allowOut": [], "denyOut": null, "allowPublicTraffic": true}, "unknown": 7,
     }));
 }
