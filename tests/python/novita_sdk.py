@@ -35,7 +35,9 @@ def test_life():
     assert [row.sandbox_id for row in listed] == [sandbox.sandbox_id]
     sandbox.set_timeout(90)
     assert sandbox.is_running()
-    # `Sandbox.connect` of this SDK sends routing headers to the API; crates/server/src/edge/address.rs tests that it gets there.
+    # This SDK sends routing headers to the API with it.
+    same = Sandbox.connect(sandbox.sandbox_id, timeout=120)
+    assert same.sandbox_id == sandbox.sandbox_id and same.commands.run("echo same").stdout == "same\n"
     assert sandbox.kill() is True
     assert not sandbox.is_running()
     assert sandbox.kill() is False

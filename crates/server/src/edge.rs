@@ -19,11 +19,12 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use cabana_intake::Intake;
-use cabana_types::SandboxId;
 use cabana_types::guest::DISK_USED_HEADER;
-use cabana_types::routing::{GUEST_PORT, Target};
+use cabana_types::routing::{ACCESS_TOKEN_HEADER, API_KEY_HEADER, GUEST_PORT, Target};
+use cabana_types::{SandboxId, Secret};
 use futures_util::future::BoxFuture;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
+use subtle::ConstantTimeEq;
 
 use self::address::{Asked, Place, asked, bare_host, host, place};
 use self::answer::{Refusal, is_navigation, is_preflight};
@@ -89,8 +90,18 @@ impl Edge {
             Asked::Port(target) => Ok(self.answer(target, request).await),
             Asked::Invalid(message) => Ok(answer::text(message)),
             Asked::Nothing if is_signed_link(request.uri()) => Ok(self.answer_signed_link(request).await),
-            Asked::Nothing => Err(request),
+            Asked::Nothing => match self.owner_of_token(request.headers()) {
+                Some(route) => Ok(self.pass(route, GUEST_PORT, request).await),
+                None => Err(request),
+            },
         }
+    }
+
+    /// The live sandbox whose guest has the token of a request that names none: Novita's client forgets to after connecting.
+    fn owner_of_token(&self, headers: &HeaderMap) -> Option<Arc<Route>> {
+        let sent = headers.get(ACCESS_TOKEN_HEADER).filter(|_| !headers.contains_key(API_KEY_HEADER))?;
+        let is_sent = |token: &Secret| bool::from(token.expose().as_bytes().ct_eq(sent.as_bytes()));
+        self.directory.find(|route| route.access_token.as_ref().is_some_and(is_sent))
     }
 
     async fn answer_signed_link(&self, request: Request<Intake>) -> Response<Body> {

@@ -28,6 +28,22 @@ async fn by_host_by_headers_or_to_the_api() {
 }
 
 #[tokio::test]
+async fn a_token_finds_its_sandbox_where_nothing_names_it() {
+    let world = World::new().await;
+    let (one, two) = (world.sandbox(says("one")), world.sandbox(says("two")));
+    let ask = async |headers: String| {
+        world.ask(&format!("GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n\r\n")).await
+    };
+    assert_eq!(body(&ask(format!("X-Access-Token: token-of-{}", one.id)).await), "one");
+    assert_eq!(body(&ask(format!("X-Access-Token: token-of-{}", two.id)).await), "two");
+    for not_a_guest in ["X-Access-Token: token-of-nobody".to_owned(), "X-Access-Token:".to_owned()] {
+        assert_eq!(body(&ask(not_a_guest).await), "the API");
+    }
+    let with_key = format!("X-Access-Token: token-of-{}\r\nX-API-Key: k", one.id);
+    assert_eq!(body(&ask(with_key).await), "the API");
+}
+
+#[tokio::test]
 async fn impossible_addresses() {
     let world = World::new().await;
     for (head, expected) in [
