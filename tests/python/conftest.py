@@ -32,7 +32,9 @@ def server(request):
         # Another run has started it and looks after it: see test_tls.py and other_sdk.py.
         domain = os.environ.get("E2B_DOMAIN")
         secure = {"CABANA_TLS_MODE": "internal", "CABANA_DOMAIN": domain.rsplit(":", 1)[0]} if domain else {}
-        yield Server.attached(DATA, handle, **secure)
+        server = Server.attached(DATA, handle, **secure)
+        server.idle = World.at_rest(DATA)
+        yield server
         return
     resolver = request.getfixturevalue("resolver")
     server = Server(DATA, CABANA_RESOLVERS=resolver.address)

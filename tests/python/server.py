@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import time
 from pathlib import Path
@@ -72,6 +73,11 @@ class Server:
         return f"{'https' if self.secure else 'http'}://127.0.0.1:{self.port}"
 
     @property
+    def domain(self) -> str:
+        """What names of sandboxes end with. A server without a domain takes any."""
+        return self.settings.get("CABANA_DOMAIN", "sandbox.test")
+
+    @property
     def pid(self) -> int:
         if self.other is not None:
             return self.other
@@ -92,6 +98,13 @@ class Server:
 
     def client(self, timeout: float = 60.0) -> Client:
         return Client(self.url, self.key, timeout, self.ca if self.secure else None)
+
+    def connect(self, timeout: float = 60.0) -> socket.socket:
+        """A connection for bytes as they are."""
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
+        if not self.secure:
+            return connection
+        return ssl.create_default_context(cafile=self.ca).wrap_socket(connection, server_hostname="127.0.0.1")
 
     def start(self, within: float = 60.0) -> None:
         """Starts it and returns when it answers and the base template is ready (the very first time that takes minutes)."""

@@ -1,7 +1,6 @@
 """The edge: web servers inside a sandbox, reached by host name and by routing headers; WebSockets; what is said when nobody answers."""
 
 import json
-import socket
 
 import pytest
 import requests
@@ -11,15 +10,15 @@ import inside
 from waiting import eventually
 
 
-def by_headers(sandbox, port: int) -> dict[str, str]:
+def by_headers(server, sandbox, port: int) -> dict[str, str]:
     return {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": str(port)}
 
 
-def by_host(sandbox, port: int) -> dict[str, str]:
-    return {"Host": f"{port}-{sandbox.sandbox_id}.sandbox.test"}
+def by_host(server, sandbox, port: int) -> dict[str, str]:
+    return {"Host": f"{port}-{sandbox.sandbox_id}.{server.domain}"}
 
 
-def novita(sandbox, port: int) -> dict[str, str]:
+def novita(server, sandbox, port: int) -> dict[str, str]:
     return {"Novita-Sandbox-Id": sandbox.sandbox_id, "Novita-Sandbox-Port": str(port)}
 
 
@@ -34,7 +33,9 @@ def test_web_server_inside(host, sandbox, server):
     inside.serve(sandbox, program, host, 8000)
     for way in (by_headers, by_host, novita):
         answer = requests.post(
-            server.url + "/some/path?q=%2F+x&q=2", data=b"body", headers={**way(sandbox, 8000), "X-Mine": "kept"}
+            server.url + "/some/path?q=%2F+x&q=2",
+            data=b"body",
+            headers={**way(server, sandbox, 8000), "X-Mine": "kept"},
         )
         assert answer.status_code == 200, (way.__name__, answer.text)
         echo = answer.json()
@@ -44,10 +45,11 @@ def test_web_server_inside(host, sandbox, server):
 
 def test_every_method_and_a_chunked_body(sandbox, server):
     inside.serve(sandbox, inside.ECHO, "0.0.0.0", 8000)
+    headers = by_headers(server, sandbox, 8000)
     for method in ("GET", "PUT", "PATCH", "DELETE"):
-        assert requests.request(method, server.url + "/", headers=by_headers(sandbox, 8000)).json()["method"] == method
+        assert requests.request(method, server.url + "/", headers=headers).json()["method"] == method
     pieces = (b"piece %d " % n for n in range(100))
-    answer = requests.post(server.url + "/", data=pieces, headers=by_headers(sandbox, 8000))
+    answer = requests.post(server.url + "/", data=pieces, headers=headers)
     assert answer.json()["body"] == "".join(f"piece {n} " for n in range(100))
 
 
@@ -57,17 +59,17 @@ def test_the_host_name_decides(sandboxes, server):
         sandbox.files.write("/tmp/www/name", sandbox.sandbox_id)
         sandbox.commands.run("cd /tmp/www && exec python3 -m http.server 8000", background=True, timeout=0)
     for sandbox in (first, second):
-        eventually(
-            lambda: requests.get(server.url + "/name", headers=by_host(sandbox, 8000)).text == sandbox.sandbox_id
-        )
+        headers = by_host(server, sandbox, 8000)
+        eventually(lambda: requests.get(server.url + "/name", headers=headers).text == sandbox.sandbox_id)
     # A host of the form port-id wins over headers, so that a page cannot be talked into another sandbox.
-    mixed = {**by_host(first, 8000), **by_headers(second, 8000)}
+    mixed = {**by_host(server, first, 8000), **by_headers(server, second, 8000)}
     assert requests.get(server.url + "/name", headers=mixed).text == first.sandbox_id
 
 
 def test_internal_headers_do_not_reach_the_inside(sandbox, server):
     inside.serve(sandbox, inside.ECHO, "0.0.0.0", 8000)
-    sent = {**by_headers(sandbox, 8000), "X-API-KEY": server.key, "Connection": "keep-alive, X-Hop", "X-Hop": "dropped"}
+    mine = {"X-API-KEY": server.key, "Connection": "keep-alive, X-Hop", "X-Hop": "dropped"}
+    sent = {**by_headers(server, sandbox, 8000), **mine}
     names = dict(requests.get(server.url + "/", headers=sent).json()["headers"])
     assert "x-hop" not in names, "headers named by Connection go no further than one hop"
     assert server.key not in json.dumps(names), "the API key is not shown to the sandbox"
@@ -77,8 +79,8 @@ def test_websocket(sandbox, server):
     inside.serve(sandbox, inside.WEBSOCKET, "0.0.0.0", 8001)
     inside.serve(sandbox, inside.WEBSOCKET, "127.0.0.1", 8002)
     for port in (8001, 8002):
-        url = f"ws://127.0.0.1:{server.port}/chat"
-        with websockets.sync.client.connect(url, additional_headers=by_headers(sandbox, port), compression=None) as ws:
+        url, headers = f"{server.url.replace('http', 'ws', 1)}/chat", by_headers(server, sandbox, port)
+        with websockets.sync.client.connect(url, additional_headers=headers, compression=None) as ws:
             for message in ("hello", "x" * 20_000, "ž🐎"):
                 ws.send(message)
                 assert ws.recv(timeout=5) == message
@@ -86,7 +88,8 @@ def test_websocket(sandbox, server):
 
 def test_websocket_by_host_name(sandbox, server):
     inside.serve(sandbox, inside.WEBSOCKET, "0.0.0.0", 8001)
-    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+    with server.connect() as connection:
+        # The connection is encrypted already where it has to be.
         url = f"ws://8001-{sandbox.sandbox_id}.sandbox.test/"
         with websockets.sync.client.connect(url, sock=connection, compression=None) as ws:
             ws.send("by name")
@@ -107,13 +110,13 @@ http.server.ThreadingHTTPServer(("0.0.0.0", 8003), Handler).serve_forever()
     )
     sandbox.commands.run("exec python3 /tmp/sse.py", background=True, timeout=0)
     eventually(lambda: sandbox.commands.run("ss -Hltn 'sport = :8003'").stdout)
-    with requests.get(server.url + "/", headers=by_headers(sandbox, 8003), stream=True, timeout=5) as answer:
+    with requests.get(server.url + "/", headers=by_headers(server, sandbox, 8003), stream=True, timeout=5) as answer:
         assert next(answer.iter_lines()) == b"data: first"
 
 
 def test_nobody_listens(sandbox, server):
     for way in (by_headers, by_host):
-        answer = requests.get(server.url + "/", headers=way(sandbox, 9))
+        answer = requests.get(server.url + "/", headers=way(server, sandbox, 9))
         assert answer.status_code == 502
         body = answer.json()
         assert body["sandboxId"] == sandbox.sandbox_id and body["port"] == 9 and body["code"] == 502
@@ -127,7 +130,7 @@ def test_no_such_sandbox(sandboxes, server):
         for headers in (
             {"E2b-Sandbox-Id": identifier, "E2b-Sandbox-Port": "8000"},
             {"E2b-Sandbox-Id": identifier, "E2b-Sandbox-Port": "49983"},
-            {"Host": f"8000-{identifier}.sandbox.test"},
+            {"Host": f"8000-{identifier}.{server.domain}"},
         ):
             answer = requests.get(server.url + "/health", headers=headers)
             assert answer.status_code == 502, (headers, answer.text)
@@ -141,7 +144,7 @@ def test_a_browser_gets_a_page(server):
         "User-Agent": "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/130.0 Safari/537.36",
         "Accept": "text/html,application/xhtml+xml",
         "Sec-Fetch-Mode": "navigate",
-        "Host": f"8000-i{'0' * 20}.sandbox.test",
+        "Host": f"8000-i{'0' * 20}.{server.domain}",
     }
     answer = requests.get(server.url + "/", headers=browser)
     assert answer.status_code == 502 and answer.headers["content-type"].startswith("text/html")
@@ -153,9 +156,9 @@ def test_ports_and_ids_that_are_none(sandbox, server):
         {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "65536"},
         {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "http"},
         {"E2b-Sandbox-Id": "../x", "E2b-Sandbox-Port": "80"},
-        {"Host": f"0-{sandbox.sandbox_id}.sandbox.test"},
-        {"Host": f"99999-{sandbox.sandbox_id}.sandbox.test"},
-        {"Host": "80-NOT_AN_ID.sandbox.test"},
+        {"Host": f"0-{sandbox.sandbox_id}.{server.domain}"},
+        {"Host": f"99999-{sandbox.sandbox_id}.{server.domain}"},
+        {"Host": f"80-NOT_AN_ID.{server.domain}"},
     ):
         assert requests.get(server.url + "/", headers=headers).status_code in (400, 502), headers
 
@@ -182,8 +185,8 @@ for item in answers.items(): threading.Thread(target=serve, args=item).start()
     sandbox.commands.run("exec python3 /tmp/broken.py", background=True, timeout=0)
     eventually(lambda: sandbox.commands.run("ss -Hltn 'sport = :8105'").stdout)
     for port in (8101, 8102, 8104, 8105):
-        answer = requests.get(server.url + "/", headers=by_headers(sandbox, port), timeout=10)
+        answer = requests.get(server.url + "/", headers=by_headers(server, sandbox, port), timeout=10)
         assert answer.status_code == 502, (port, answer.status_code)
     with pytest.raises(requests.exceptions.RequestException):
-        requests.get(server.url + "/", headers=by_headers(sandbox, 8103), timeout=10).content
+        requests.get(server.url + "/", headers=by_headers(server, sandbox, 8103), timeout=10).content
     assert sandbox.commands.run("echo alive").stdout == "alive\n"

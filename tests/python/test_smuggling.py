@@ -1,16 +1,14 @@
 """Requests whose length can be read in two ways. Whatever the edge makes of them, nothing that was hidden in one may reach a sandbox."""
 
-import socket
-
 import pytest
 import requests
 
 import inside
 
 
-def exchange(port: int, request: bytes, wait: float = 1.5) -> bytes:
+def exchange(server, request: bytes, wait: float = 1.5) -> bytes:
     """Sends bytes as they are and returns what comes back until the other side closes or is silent."""
-    with socket.create_connection(("127.0.0.1", port), timeout=wait) as connection:
+    with server.connect(timeout=wait) as connection:
         connection.sendall(request)
         answer = b""
         try:
@@ -91,10 +89,11 @@ def target(server):
 def test_hidden_requests_do_not_arrive_elsewhere(case, target, sandboxes, server):
     """The hidden request names another sandbox than the outer one; it may be seen as a request of its own to that one (the client could
     have sent it openly), but never inside the outer sandbox's connection."""
-    outer = f"8000-{target.sandbox_id}.sandbox.test".encode()
+    outer = f"8000-{target.sandbox_id}.{server.domain}".encode()
     template, status = CASES[case]
-    request = template.replace(b"{host}", outer, 1).replace(b"{host}", b"8000-i00000000000000000000.sandbox.test")
-    answer = exchange(server.port, request)
+    other = f"8000-i00000000000000000000.{server.domain}".encode()
+    request = template.replace(b"{host}", outer, 1).replace(b"{host}", other)
+    answer = exchange(server, request)
     if status is not None:
         assert answer.startswith(b"HTTP/1.1 %d " % status) or answer == b"", answer[:300]
     assert b" 500 " not in answer.split(b"\r\n", 1)[0]
@@ -104,20 +103,21 @@ def test_hidden_requests_do_not_arrive_elsewhere(case, target, sandboxes, server
 
 
 def test_two_hosts_or_none(target, server):
-    host = f"8000-{target.sandbox_id}.sandbox.test".encode()
+    host = f"8000-{target.sandbox_id}.{server.domain}".encode()
     for request in (
         b"GET /a HTTP/1.1\r\nHost: " + host + b"\r\nHost: 127.0.0.1\r\n\r\n",
         b"GET /a HTTP/1.1\r\n\r\n",
         b"GET /a HTTP/1.1\r\nHost: a b\r\n\r\n",
     ):
-        answer = exchange(server.port, request)
+        answer = exchange(server, request)
         assert answer.startswith(b"HTTP/1.1 4"), answer[:200]
 
 
 def test_absolute_form_and_host_disagree(target, server):
-    host = f"8000-{target.sandbox_id}.sandbox.test"
-    request = f"GET http://{host}/absolute HTTP/1.1\r\nHost: 8000-i00000000000000000000.sandbox.test\r\nConnection: close\r\n\r\n"
-    answer = exchange(server.port, request.encode())
+    host = f"8000-{target.sandbox_id}.{server.domain}"
+    other = f"8000-i00000000000000000000.{server.domain}"
+    request = f"GET http://{host}/absolute HTTP/1.1\r\nHost: {other}\r\nConnection: close\r\n\r\n"
+    answer = exchange(server, request.encode())
     seen = requests.get(server.url + "/seen", headers={"Host": host}).json()
     # RFC 9112: the absolute form wins. Refusing is as good; following Host would not be.
     arrived = any("absolute" in line for line in seen)
@@ -125,9 +125,9 @@ def test_absolute_form_and_host_disagree(target, server):
 
 
 def test_pipelined_requests_are_answered_in_order(target, server):
-    host = f"8000-{target.sandbox_id}.sandbox.test"
+    host = f"8000-{target.sandbox_id}.{server.domain}"
     requests_ = "".join(f"GET /p{n} HTTP/1.1\r\nHost: {host}\r\n\r\n" for n in range(5))
-    answer = exchange(server.port, requests_.encode())
+    answer = exchange(server, requests_.encode())
     positions = [answer.find(f'"/p{n}"'.encode()) for n in range(5)]
     assert -1 not in positions and positions == sorted(positions), answer
 
@@ -141,7 +141,7 @@ def test_headers_without_end(server):
         b"\0" * 10_000,
     ):
         try:
-            answer = exchange(server.port, request)
+            answer = exchange(server, request)
         except (BrokenPipeError, ConnectionResetError):
             continue
         assert not answer or answer.startswith(b"HTTP/1.1 4"), answer[:200]

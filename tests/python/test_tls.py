@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from nameserver import NameServer
+from other_sdk import python_with
 from server import CABANA, ROOT
 
 DOMAIN = "e2b.test"
 HERE = Path(__file__).parent
-PYTHON = [f"test_{name}.py" for name in ("commands", "files", "lifecycle", "links", "streams", "async", "cli")]
+PYTHON = [f"test_{name}.py" for name in ("commands", "files", "lifecycle", "links", "streams", "async", "cli", "edge", "smuggling", "bad_input")]
 JS = sorted((ROOT / "tests/js").glob("*.test.mjs"))
 
 
@@ -65,7 +66,7 @@ def run(secure, tmp_path_factory):
     names = NameServer(lambda name: "127.0.0.1" if name.endswith(f".{DOMAIN}") else None, network=54)
     resolv = tmp_path_factory.mktemp("names") / "resolv.conf"
     resolv.write_text(f"nameserver {names.address}\noptions timeout:2 attempts:2\n")
-    outside = {k: v for k, v in os.environ.items() if not k.startswith(("CABANA_", "E2B_"))}
+    outside = {k: v for k, v in os.environ.items() if not k.startswith(("CABANA_", "E2B_", "NOVITA_"))}
 
     def run(*command, timeout=120, cwd=HERE, **environment) -> subprocess.CompletedProcess:
         shell = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
@@ -96,6 +97,15 @@ def test_js_sdk(file, run):
     done = run("node", "--test", "--test-reporter=tap", file.name, cwd=file.parent, timeout=300)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert re.search(r"^# pass [1-9]", done.stdout, re.M), done.stdout
+
+
+def test_novita_sdk(run, secure):
+    done = run(
+        python_with("novita"), "-m", "pytest", "-p", "no:cacheprovider", "--noconftest", "novita_sdk.py", timeout=300,
+        NOVITA_DOMAIN=secure.environment["E2B_DOMAIN"], NOVITA_API_KEY=secure.key,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert re.search(r"\d+ passed", done.stdout) and "skipped" not in done.stdout, done.stdout
 
 
 GET_HOST = r"""
