@@ -90,7 +90,7 @@ def test_websocket_by_host_name(sandbox, server):
     inside.serve(sandbox, inside.WEBSOCKET, "0.0.0.0", 8001)
     with server.connect() as connection:
         # The connection is encrypted already where it has to be.
-        url = f"ws://8001-{sandbox.sandbox_id}.sandbox.test/"
+        url = f"ws://8001-{sandbox.sandbox_id}.{server.domain}/"
         with websockets.sync.client.connect(url, sock=connection, compression=None) as ws:
             ws.send("by name")
             assert ws.recv(timeout=5) == "by name"

@@ -38,13 +38,17 @@ const OFFSET: Bound = Within(0, MAX_OFFSET.unsigned_abs());
 const TIMEOUT: Bound = Within(0, MAX_TIMEOUT_SECONDS);
 const TEMPLATE: Bound = Like("^([A-Za-z0-9_-]+/)?[A-Za-z0-9_-]+(:[A-Za-z0-9._-]+)?$", MAX_TEMPLATE_REF_BYTES);
 
+/// A parameter without a value is as good as none.
+const TEMPLATE_OR_NONE: Bound =
+    Like("^(([A-Za-z0-9_-]+/)?[A-Za-z0-9_-]+(:[A-Za-z0-9._-]+)?)?$", MAX_TEMPLATE_REF_BYTES);
+
 /// By path, all of its operations, and parameter.
 const PARAMETERS: &[(&str, &str, Bound)] = &[
     ("/v2/sandboxes", "limit", ROWS),
     ("/v2/sandboxes", "order", OneOf(&["asc", "desc"])),
-    ("/v2/sandboxes", "state", Like("^(running|paused)(,(running|paused))*$", 64)),
+    ("/v2/sandboxes", "state", Like("^((running|paused)(,(running|paused))*)?$", 64)),
     ("/v2/sandboxes", "startedAfter", Time),
-    ("/v2/sandboxes", "template", TEMPLATE),
+    ("/v2/sandboxes", "template", TEMPLATE_OR_NONE),
     ("/v2/sandboxes", "Idempotency-Key", Like("^[a-z0-9-]+$", MAX_IDEMPOTENCY_KEY_BYTES)),
     ("/sandboxes", "Idempotency-Key", Like("^[a-z0-9-]+$", MAX_IDEMPOTENCY_KEY_BYTES)),
     ("/sandboxes/metrics", "sandbox_ids", Like("^[a-z0-9-]+(,[a-z0-9-]+){0,99}$", 7000)),
@@ -71,6 +75,8 @@ const PARAMETERS: &[(&str, &str, Bound)] = &[
     ("/teams/{teamID}/metrics/max", "metric", OneOf(&["concurrent_sandboxes", "sandbox_start_rate"])),
     ("/teams/{teamID}/metrics/max", "start", SECONDS),
     ("/teams/{teamID}/metrics/max", "end", SECONDS),
+    ("/templates/{templateID}", "templateID", TEMPLATE),
+    ("/templates/aliases/{alias}", "alias", TEMPLATE),
     ("/v2/templates", "limit", ROWS),
     ("/v2/templates", "page", Within(1, MAX_PAGE.unsigned_abs())),
     ("/v2/templates", "template_type", OneOf(&["template_build", "snapshot_template"])),

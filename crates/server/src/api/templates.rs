@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use cabana_store::{Build, BuildStatus, Template as Row};
 use cabana_types::limits::PAGE;
@@ -53,7 +52,7 @@ pub(super) async fn default_templates(
         ("page" = Option<u32>, Query, description = "Asks for Novita's form of a page, from 1"),
         ("template_type" = Option<String>, Query, description = "Novita's kinds: `template_build` or `snapshot_template`"),
     ),
-    responses((status = 200, description = "A page; an object `TemplatePage` for Novita's clients", body = Vec<Template>, headers(
+    responses((status = 200, description = "A page; an object `TemplatePage` for Novita's clients", body = TemplateListing, headers(
         ("x-next-token" = String, description = "Where the next page goes on; absent on the last"),
     ))))]
 pub(super) async fn list_templates_v2(
@@ -61,11 +60,11 @@ pub(super) async fn list_templates_v2(
     Extension(caller): Extension<Caller>,
     sent: HeaderMap,
     query: Query,
-) -> Result<Response, Refusal> {
+) -> Result<(HeaderMap, Json<TemplateListing>), Refusal> {
     let novita = query.text("page").is_some() || query.text("template_type").is_some() || is_novita(&sent);
     let all: Vec<Template> = app.store.templates(&caller.team).await?.into_iter().filter_map(shown).collect();
     if novita {
-        return Ok(Json(page(&query, all)?).into_response());
+        return Ok((HeaderMap::new(), Json(TemplateListing::Page(page(&query, all)?))));
     }
     let limit = query.limit(*PAGE.end(), *PAGE.end())? as usize;
     let start = match query.text("nextToken") {
@@ -82,7 +81,17 @@ pub(super) async fn list_templates_v2(
     {
         headers.insert(NEXT_TOKEN, last);
     }
-    Ok((headers, Json(page)).into_response())
+    Ok((headers, Json(TemplateListing::List(page))))
+}
+
+/// What two kinds of clients want of one route.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+#[serde(untagged)]
+pub(super) enum TemplateListing {
+    /// E2B's form.
+    List(Vec<Template>),
+    /// Novita's.
+    Page(TemplatePage),
 }
 
 /// Novita's form of a page.
