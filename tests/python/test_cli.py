@@ -97,6 +97,7 @@ def test_e2b_sandbox_life(environment, api):
     assert done.stdout == "piped\n", done
     logs = e2b(environment, "sandbox", "logs", identifier)
     assert logs.returncode == 0 and "error" not in logs.stderr.lower(), logs
+    assert "Sandbox started" in logs.stdout and "exit status 3" in logs.stdout, logs
     done = e2b(environment, "sandbox", "kill", identifier)
     assert done.returncode == 0 and identifier in without_colours(done.stdout), done
     assert identifier not in {row["sandboxID"] for row in api.sandboxes()}

@@ -201,3 +201,20 @@ def test_deadline_of_a_stream_kills_the_process(boxes, api):
     within(4, started, "a deadline of 0.5 s")
     eventually(lambda: api.run(box, "pgrep -x sleep || echo none")[1] == "none\n")
     assert isinstance(box, Box)
+
+
+def test_a_reader_that_comes_late_is_told_what_it_missed(sandbox):
+    """The newest megabyte of a command's output is kept; a line of standard error stands for the rest."""
+    script = "head -c 3000000 /dev/zero | tr '\\0' x; echo end; touch /tmp/written; sleep 1000"
+    handle = sandbox.commands.run(script, background=True, timeout=0)
+    handle.disconnect()
+    eventually(lambda: sandbox.files.exists("/tmp/written"), within=20, what="everything is written")
+    again = sandbox.commands.connect(handle.pid)
+    seen, told = "", ""
+    for out, err, _ in again:
+        seen, told = seen + (out or ""), told + (err or "")
+        if seen.endswith("end\n"):
+            break
+    missed = int(told.removeprefix("[cabana: ").removesuffix(" bytes of output were dropped]\n"))
+    assert missed + len(seen) == 3_000_004 and len(seen) > 500_000, (missed, len(seen))
+    assert sandbox.commands.kill(handle.pid)

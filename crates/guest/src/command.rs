@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use cabana_proto::process::ProcessConfig;
+use cabana_types::guest::MAX_JOURNAL_MESSAGE;
 use rustix::process::{Pid, Signal};
 use tokio::sync::{Notify, watch};
 
+use crate::events::signal_name;
 use crate::guest::lock;
 use crate::input::Input;
-use crate::ring::{Budget, Chunk, Ring};
+use crate::ring::{Budget, Channel, Chunk, Ring};
 
 /// How long one reader may hold up the others before it is cut off.
 const STALL: Duration = Duration::from_secs(10);
@@ -25,10 +27,22 @@ pub(crate) enum Status {
     Signaled(i32),
 }
 
+impl Status {
+    /// In the words that clients compare with.
+    pub(crate) fn describe(self) -> String {
+        match self {
+            Self::Exited(code) => format!("exit status {code}"),
+            Self::Signaled(signal) => format!("signal: {}", signal_name(signal)),
+        }
+    }
+}
+
 /// A reader of the output.
 #[derive(Debug)]
 struct Reader {
     cursor: u64,
+    /// Bytes that were gone before it came, and that it was not told of yet.
+    missed: u64,
     moved: Instant,
     cut_off: bool,
 }
@@ -101,12 +115,28 @@ impl Command {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
+    /// What was asked for, on one line.
+    pub(crate) fn line(&self) -> String {
+        let mut line = String::new();
+        for part in std::iter::once(&self.config.cmd).chain(&self.config.args) {
+            if line.len() > MAX_JOURNAL_MESSAGE {
+                break;
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.extend(part.chars().take(MAX_JOURNAL_MESSAGE).map(|c| if c.is_control() { ' ' } else { c }));
+        }
+        line
+    }
+
     /// Adds a reader at the oldest output that is kept.
     pub(crate) fn subscribe(&self) -> (u64, watch::Receiver<()>) {
         let mut output = lock(&self.output);
         let id = output.next_reader;
         output.next_reader += 1;
-        output.readers.insert(id, Reader { cursor: 0, moved: Instant::now(), cut_off: false });
+        let (cursor, missed) = output.ring.begin();
+        output.readers.insert(id, Reader { cursor, missed, moved: Instant::now(), cut_off: false });
         (id, self.changed.subscribe())
     }
 
@@ -121,6 +151,10 @@ impl Command {
         let mut output = lock(&self.output);
         let Output { ring, readers, status, complete, .. } = &mut *output;
         let Some(reader) = readers.get_mut(&reader).filter(|r| !r.cut_off) else { return Next::CutOff };
+        if reader.missed > 0 {
+            let missed = std::mem::take(&mut reader.missed);
+            return Next::Chunk(self.gap(missed));
+        }
         if let Some((chunk, cursor)) = ring.read(reader.cursor) {
             reader.cursor = cursor;
             reader.moved = Instant::now();
@@ -130,6 +164,16 @@ impl Command {
         match *status {
             Some(status) if *complete => Next::End(status),
             _ => Next::Wait,
+        }
+    }
+
+    /// What stands for output that is gone: a line where a person would look for it, and where no program reads the command's results.
+    fn gap(&self, missed: u64) -> Chunk {
+        let line = format!("[cabana: {missed} bytes of output were dropped]");
+        if self.input.is_terminal() {
+            Chunk { channel: Channel::Pty, data: format!("{line}\r\n").into() }
+        } else {
+            Chunk { channel: Channel::Stderr, data: format!("{line}\n").into() }
         }
     }
 

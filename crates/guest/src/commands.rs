@@ -12,6 +12,7 @@ use rustix::process::Signal;
 
 use crate::command::{Command, Status};
 use crate::guest::lock;
+use crate::journal::Journal;
 use crate::ring::Budget;
 
 /// Commands at once.
@@ -36,6 +37,8 @@ pub(crate) struct Commands {
     /// Memory of all output.
     pub(crate) budget: Arc<Budget>,
     lingering: AtomicUsize,
+    /// Where their starts and ends are noted.
+    pub(crate) journal: Journal,
 }
 
 impl Commands {
@@ -49,11 +52,13 @@ impl Commands {
         if lock(&self.registry).live.len() < MAX_LIVE {
             return Ok(());
         }
+        self.journal.warn(None, format!("A command was refused: {MAX_LIVE} are running"));
         Err(ConnectError::resource_exhausted(format!("{MAX_LIVE} commands are running; end some first")))
     }
 
     /// Adds a command that was just started. No await lies between its start and this, so the reaper cannot come first.
     pub(crate) fn add(&self, command: Arc<Command>) {
+        self.journal.info(Some(command.number()), format!("Process {} started: {}", command.number(), command.line()));
         let mut registry = lock(&self.registry);
         let number = command.number();
         registry.ended.retain(|(_, ended)| ended.number() != number);
@@ -69,8 +74,15 @@ impl Commands {
 
     /// Moves a command whose output is complete to the ended ones.
     pub(crate) fn ended(self: &Arc<Self>, command: &Arc<Command>) {
-        let mut registry = lock(&self.registry);
         let number = command.number();
+        match command.status() {
+            _ if command.timed_out() => {
+                self.journal.warn(Some(number), format!("Process {number} was killed: its time was over"));
+            }
+            Some(status) => self.journal.info(Some(number), format!("Process {number} ended: {}", status.describe())),
+            None => {}
+        }
+        let mut registry = lock(&self.registry);
         if registry.live.get(&number).is_some_and(|live| Arc::ptr_eq(live, command)) {
             registry.live.remove(&number);
         }

@@ -95,16 +95,17 @@ impl Encodable<ConnectResponse> for Event {
 }
 
 fn end(status: Status) -> process_event::EndEvent {
-    let (exit_code, exited, status) = match status {
-        Status::Exited(code) => (code, true, format!("exit status {code}")),
-        Status::Signaled(signal) => (-1, false, format!("signal: {}", signal_name(signal))),
+    let (exit_code, exited) = match status {
+        Status::Exited(code) => (code, true),
+        Status::Signaled(_) => (-1, false),
     };
+    let status = status.describe();
     let error = (exit_code != 0).then(|| status.clone());
     process_event::EndEvent { exit_code, exited, status, error, ..Default::default() }
 }
 
 /// The names that clients compare with.
-fn signal_name(signal: i32) -> String {
+pub(crate) fn signal_name(signal: i32) -> String {
     let name = match signal {
         libc::SIGHUP => "hangup",
         libc::SIGINT => "interrupt",

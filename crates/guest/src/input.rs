@@ -108,7 +108,12 @@ impl Input {
 
     /// The terminal.
     pub(crate) fn terminal(&self) -> Option<Watched> {
-        (self.kind == Kind::Pty).then(|| lock(&self.end).clone()).flatten()
+        self.is_terminal().then(|| lock(&self.end).clone()).flatten()
+    }
+
+    /// Whether it goes to a terminal.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.kind == Kind::Pty
     }
 
     /// The command has ended: nobody will read any more.

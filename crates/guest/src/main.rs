@@ -19,6 +19,7 @@ mod form;
 mod guest;
 mod init;
 mod input;
+mod journal;
 mod linger;
 mod metadata;
 mod metrics;

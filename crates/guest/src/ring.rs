@@ -54,13 +54,15 @@ pub(crate) struct Ring {
     first: u64,
     written: u64,
     kept: usize,
+    /// Bytes of output that are gone.
+    dropped: u64,
     budget: Arc<Budget>,
 }
 
 impl Ring {
     /// An empty ring.
     pub(crate) fn new(budget: Arc<Budget>) -> Self {
-        Self { chunks: VecDeque::new(), first: 0, written: 0, kept: 0, budget }
+        Self { chunks: VecDeque::new(), first: 0, written: 0, kept: 0, dropped: 0, budget }
     }
 
     /// Appends, and drops the oldest chunks that no longer fit; never one at or after `needed`.
@@ -73,6 +75,11 @@ impl Ring {
         while self.kept > self.capacity() && needed.is_none_or(|n| self.first < n) && self.chunks.len() > 1 {
             self.drop_oldest();
         }
+    }
+
+    /// Where a new reader begins, and how many bytes it has missed.
+    pub(crate) fn begin(&self) -> (u64, u64) {
+        (self.first, self.dropped)
     }
 
     /// The chunk at the cursor, or the oldest one where that is gone; and the cursor after it.
@@ -102,6 +109,7 @@ impl Ring {
             let cost = cost(&chunk);
             self.first += 1;
             self.kept -= cost;
+            self.dropped += chunk.data.len() as u64;
             self.budget.0.fetch_sub(cost, Ordering::Relaxed);
         }
     }
@@ -161,5 +169,24 @@ mod tests {
         assert_eq!(ring.first, 0);
         ring.push(chunk(1), None);
         assert!(ring.kept <= CAPACITY);
+    }
+
+    #[test]
+    fn what_is_missed_is_counted() {
+        let mut ring = Ring::new(Arc::default());
+        assert_eq!(ring.begin(), (0, 0));
+        for _ in 0..100 {
+            ring.push(chunk(32 << 10), None);
+        }
+        let (first, missed) = ring.begin();
+        assert!(first > 0);
+        assert_eq!(missed, first * (32 << 10));
+        let mut cursor = first;
+        let mut seen = 0;
+        while let Some((chunk, next)) = ring.read(cursor) {
+            seen += chunk.data.len() as u64;
+            cursor = next;
+        }
+        assert_eq!(missed + seen, 100 * (32 << 10));
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use cabana_intake::Intake;
 use cabana_proto::filesystem::{FILESYSTEM_SERVICE_NAME, FilesystemServer};
 use cabana_proto::process::{PROCESS_SERVICE_NAME, ProcessServer};
-use cabana_types::guest::{BRIDGE_PATH, HOST_ONLY_PATHS};
+use cabana_types::guest::{BRIDGE_PATH, HOST_ONLY_PATHS, JOURNAL_PATH};
 use connectrpc::{ConnectError, ConnectRpcService, Limits};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -146,6 +146,7 @@ impl Routes {
                 change.apply(&mut self.guest.settings());
                 Ok(reply::empty(StatusCode::NO_CONTENT))
             }
+            ("GET", JOURNAL_PATH) => Ok(reply::json(StatusCode::OK, &self.guest.commands.journal.entries())),
             ("GET", BRIDGE_PATH) => {
                 let query = query(&request)?;
                 bridge::serve(request, &query).await

@@ -10,6 +10,7 @@ mod end;
 mod expiry;
 mod history;
 mod housekeeping;
+mod journal;
 mod recover;
 mod registry;
 mod sampling;
@@ -37,6 +38,7 @@ use usage::Meter;
 
 pub use create::{CreateError, Wish};
 pub use history::Range;
+pub use journal::{LEVELS, Noted};
 pub use usage::UsageError;
 
 /// How long a caller waits until what it ended is removed. The intent is durable by then; the rest may go on without it.

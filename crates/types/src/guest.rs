@@ -15,13 +15,19 @@ pub const CONFIG_FD: i32 = 4;
 pub const READY_FD: i32 = 5;
 
 /// Paths that only the host may call, on the Unix socket. The edge answers 404 for them.
-pub const HOST_ONLY_PATHS: [&str; 7] =
-    ["/init", "/freeze", "/unfreeze", "/fsfreeze", "/fsthaw", "/collapse", "/bridge"];
+pub const HOST_ONLY_PATHS: [&str; 8] =
+    ["/init", "/freeze", "/unfreeze", "/fsfreeze", "/fsthaw", "/collapse", "/bridge", "/journal"];
 /// `GET /bridge?port=N` with `Upgrade: cabana-bridge`: after `101` the stream is a connection to `127.0.0.1:N` (or `[::1]:N`)
 /// inside; `502` where nothing listens.
 pub const BRIDGE_PATH: &str = "/bridge";
 /// Protocol name of the bridge's upgrade.
 pub const BRIDGE_PROTOCOL: &str = "cabana-bridge";
+/// `GET /journal`: what the guest noted of late, oldest first, as a list of [`JournalEntry`].
+pub const JOURNAL_PATH: &str = "/journal";
+/// Entries that the guest keeps.
+pub const MAX_JOURNAL_ENTRIES: usize = 500;
+/// Bytes of one entry's message.
+pub const MAX_JOURNAL_MESSAGE: usize = 256;
 /// Header by which the host tells the guest, on `GET /metrics`, how many bytes of its disk are used.
 pub const DISK_USED_HEADER: &str = "cabana-disk-used";
 
@@ -46,4 +52,18 @@ pub struct GuestConfig {
     pub memory_bytes: u64,
     /// Disk, bytes, for `/metrics`.
     pub disk_bytes: u64,
+}
+
+/// Something that the guest noted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalEntry {
+    /// When, microseconds since 1970.
+    pub at: i64,
+    /// `debug`, `info`, `warn` or `error`.
+    pub level: String,
+    /// What.
+    pub message: String,
+    /// The process that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
 }

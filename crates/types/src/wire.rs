@@ -314,7 +314,7 @@ pub struct Template {
     pub build_status: String,
 }
 
-/// One line of a sandbox's log: lifecycle events, told as E2B's CLI reads them.
+/// One line of a sandbox's log: lifecycle events and what its guest noted, told as E2B's CLI reads them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LogEntry {

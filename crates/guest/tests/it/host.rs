@@ -161,3 +161,22 @@ fn as_process_one() {
     let done = guest.command("ps -e -o stat= | grep -c Z; cat /proc/1/comm").finish();
     assert_eq!(done.stdout(), "0\ncabana-guest\n");
 }
+
+#[test]
+fn the_host_reads_what_the_daemon_noted() {
+    let guest = Guest::start();
+    assert_eq!(guest.get("/journal").json(), json!([]));
+    guest.command("echo 'two\nlines'; exit 3").finish();
+    let mut slow = guest.command_with(&[("connect-timeout-ms", "200")], &json!({}), "sleep 300");
+    let slow_pid = slow.pid();
+    assert_eq!(slow.finish().code(), "deadline_exceeded");
+    eventually("the end is noted", || guest.get("/journal").json().as_array().unwrap().len() == 4);
+    let entries = guest.get("/journal").json();
+    let said: Vec<_> = entries.as_array().unwrap().iter().map(|e| e["message"].as_str().unwrap()).collect();
+    let pid = &entries[0]["pid"];
+    assert_eq!(said[0], format!("Process {pid} started: /bin/bash -l -c echo 'two lines'; exit 3"));
+    assert_eq!(said[1], format!("Process {pid} ended: exit status 3"));
+    assert_eq!(said[3], format!("Process {slow_pid} was killed: its time was over"));
+    assert_eq!((&entries[1]["level"], &entries[3]["level"]), (&json!("info"), &json!("warn")));
+    assert!(entries[0]["at"].as_i64().unwrap() > 1_700_000_000_000_000);
+}

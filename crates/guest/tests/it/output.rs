@@ -47,6 +47,45 @@ fn a_stalled_reader_stops_the_process_and_costs_nothing() {
     let done = connect(&guest, pid).finish();
     assert!(done.stdout.len() as u64 <= MIB && done.stdout.len() > 500_000, "{} bytes", done.stdout.len());
     assert_eq!(done.end["status"], "signal: killed");
+    assert!(dropped(&done.stderr) > 40_000_000, "what is no longer there is counted");
+}
+
+/// The number in the line that stands for output that is gone.
+fn dropped(seen: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(seen);
+    let number = text.strip_prefix("[cabana: ").and_then(|rest| rest.split_once(" bytes of output were dropped]"));
+    number.and_then(|(number, _)| number.parse().ok()).unwrap_or_else(|| panic!("{text}"))
+}
+
+#[test]
+fn a_reader_that_comes_late_is_told_how_much_it_missed() {
+    let guest = Guest::start();
+    let written = guest.file("written");
+    let script = format!("head -c 3000000 /dev/zero; echo end; touch {written}; sleep 300");
+    let mut first = guest.command(&script);
+    let pid = first.pid();
+    drop(first);
+    eventually("everything is written", || Path::new(&written).exists());
+    guest.call("process.Process/SendSignal", &json!({"process": {"pid": pid}, "signal": "SIGNAL_SIGKILL"}));
+    for _ in 0..2 {
+        let late = connect(&guest, pid).finish();
+        assert_eq!(dropped(&late.stderr) + late.stdout.len() as u64, 3_000_004);
+        assert!(late.stdout.ends_with(b"end\n"));
+    }
+
+    // On a terminal the line stands in the one stream there is.
+    let written = guest.file("written on a terminal");
+    let terminal = json!({"pty": {"size": {"cols": 80, "rows": 24}}});
+    let script = format!("head -c 3000000 /dev/zero | tr '\\0' x; echo end; touch '{written}'; sleep 300");
+    let mut first = guest.command_with(&[], &terminal, &script);
+    let pid = first.pid();
+    drop(first);
+    eventually("everything is written", || Path::new(&written).exists());
+    guest.call("process.Process/SendSignal", &json!({"process": {"pid": pid}, "signal": "SIGNAL_SIGKILL"}));
+    let late = connect(&guest, pid).finish();
+    let line = late.pty.split_inclusive(|b| *b == b'\n').next().unwrap();
+    assert!(line.ends_with(b"\r\n"));
+    assert_eq!(dropped(line) + (late.pty.len() - line.len()) as u64, 3_000_005);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! A sandbox's log: its lifecycle, told in lines as E2B's clients read them. It can be read after the sandbox's end.
+//! A sandbox's log: its lifecycle, and while it is up what its guest noted, told in lines as E2B's clients read them. The lifecycle can
+//! be read after the sandbox's end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,14 +19,13 @@ use super::query::Query;
 use super::sandbox_ref::SandboxRef;
 use crate::auth::Caller;
 use crate::error::{Refusal, short};
+use crate::lifecycle::{LEVELS, Noted};
 
 /// Lines of one answer.
 pub(super) const MAX_LINES: u32 = 1000;
 /// Characters of a text to look for.
 pub(super) const MAX_SEARCH: usize = 256;
 const MILLISECOND: Duration = Duration::from_micros(999);
-/// From the least to the most important.
-pub(super) const LEVELS: [&str; 4] = ["debug", "info", "warn", "error"];
 
 /// Log of a sandbox, oldest line first.
 #[utoipa::path(get, path = "/sandboxes/{sandboxID}/logs", tag = "events",
@@ -99,7 +99,7 @@ async fn read(
     order: Order,
     limit: u32,
 ) -> Result<Vec<LogEntry>, Refusal> {
-    app.remembered(&caller.team, id).await?;
+    let sandbox = app.remembered(&caller.team, id).await?;
     let wanted = EventQuery {
         team: caller.team.clone(),
         sandbox: Some(id.clone()),
@@ -110,7 +110,38 @@ async fn read(
         offset: 0,
         limit,
     };
-    Ok(app.store.events(&wanted).await?.into_iter().map(entry).collect())
+    let entries = app.store.events(&wanted).await?.into_iter().map(entry).collect();
+    let noted = app.lifecycle.noted(id, sandbox.created_at).await;
+    let noted =
+        noted.into_iter().filter(|noted| from.is_none_or(|t| noted.at >= t) && until.is_none_or(|t| noted.at <= t));
+    Ok(merge(entries, noted.map(told).collect(), order, limit as usize))
+}
+
+/// Both in one order. Where there are more events than were read, nothing may be told from beyond the last of them.
+fn merge(mut entries: Vec<LogEntry>, mut noted: Vec<LogEntry>, order: Order, limit: usize) -> Vec<LogEntry> {
+    if let Some(last) = entries.last().filter(|_| entries.len() >= limit) {
+        noted.retain(|entry| match order {
+            Order::Ascending => entry.timestamp <= last.timestamp,
+            Order::Descending => entry.timestamp >= last.timestamp,
+        });
+    }
+    entries.append(&mut noted);
+    // Stable: what happened at the same time stays in its order.
+    match order {
+        Order::Ascending => entries.sort_by_key(|entry| entry.timestamp),
+        Order::Descending => entries.sort_by_key(|entry| std::cmp::Reverse(entry.timestamp)),
+    }
+    entries.truncate(limit);
+    entries
+}
+
+/// What the guest noted, as a line.
+fn told(noted: Noted) -> LogEntry {
+    let mut fields = BTreeMap::from([("logger".into(), "guest".into())]);
+    if let Some(pid) = noted.pid {
+        fields.insert("pid".into(), pid.to_string());
+    }
+    LogEntry { timestamp: noted.at, message: noted.message, level: noted.level.into(), fields }
 }
 
 /// An event in words.
@@ -151,4 +182,37 @@ fn line(entry: &LogEntry) -> LogLine {
     fields.insert("level".into(), entry.level.clone().into());
     fields.insert("message".into(), entry.message.clone().into());
     LogLine { timestamp: entry.timestamp, line: Value::Object(fields).to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(second: i64, logger: &str) -> LogEntry {
+        let timestamp = Timestamp::from_second(second).expect("time");
+        let fields = BTreeMap::from([("logger".to_owned(), logger.to_owned())]);
+        LogEntry { timestamp, message: String::new(), level: "info".into(), fields }
+    }
+
+    proptest! {
+        #[test]
+        fn pages_follow_each_other_without_a_hole(
+            mut events in prop::collection::vec(0i64..100, 0..30), mut noted in prop::collection::vec(0i64..100, 0..30),
+            limit in 1usize..40,
+        ) {
+            events.sort_unstable();
+            noted.sort_unstable();
+            let lines = |seconds: &[i64], logger| seconds.iter().map(|s| at(*s, logger)).collect::<Vec<_>>();
+            let mut all = [events.clone(), noted.clone()].concat();
+            all.sort_unstable();
+            let read = lines(&events, "lifecycle").into_iter().take(limit).collect();
+            let merged = merge(read, lines(&noted, "guest"), Order::Ascending, limit);
+            let seconds: Vec<i64> = merged.iter().map(|l| l.timestamp.as_second()).collect();
+            // As many as were asked for, unless events fill the page: always the first ones, none left out.
+            prop_assert_eq!(&seconds[..], &all[..seconds.len()]);
+            prop_assert!(seconds.len() == limit.min(all.len()));
+        }
+    }
 }

@@ -9,8 +9,9 @@ use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::{Object, SchemaType};
 use utoipa::openapi::{KnownFormat, OpenApi, RefOr, Schema, SchemaFormat, Type};
 
-use super::logs::{LEVELS, MAX_LINES, MAX_SEARCH};
+use super::logs::{MAX_LINES, MAX_SEARCH};
 use super::query::{MAX_OFFSET, MAX_PAGE, MAX_SECONDS};
+use crate::lifecycle::LEVELS;
 
 /// What a value must be.
 enum Bound {

@@ -68,6 +68,7 @@ mod tests {
             "/collapse",
             "/unfreeze",
             "/fsfreeze",
+            "/journal",
         ] {
             assert!(is_host_only(path), "{path}");
         }
