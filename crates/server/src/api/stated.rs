@@ -7,7 +7,7 @@ use cabana_types::limits::{
 use utoipa::Number;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::{Object, SchemaType};
-use utoipa::openapi::{KnownFormat, OpenApi, RefOr, Schema, SchemaFormat, Type};
+use utoipa::openapi::{OpenApi, RefOr, Schema, Type};
 
 use super::logs::{MAX_LINES, MAX_SEARCH};
 use super::query::{MAX_OFFSET, MAX_PAGE, MAX_SECONDS};
@@ -19,17 +19,17 @@ enum Bound {
     Within(u64, u64),
     /// One of these texts.
     OneOf(&'static [&'static str]),
-    /// A text that matches, of at most so many characters.
-    Like(&'static str, usize),
+    /// A text that matches.
+    Like(&'static str),
+    /// The same, of at most so many characters.
+    ShortLike(&'static str, usize),
     /// A text of at most so many characters.
     Short(usize),
-    /// RFC 3339.
-    Time,
     /// An object of at most so many members.
     Members(usize),
 }
 
-use Bound::{Like, Members, OneOf, Short, Time, Within};
+use Bound::{Like, Members, OneOf, Short, ShortLike, Within};
 
 const SECONDS: Bound = Within(0, MAX_SECONDS.unsigned_abs());
 const MILLIS: Bound = Within(0, MAX_SECONDS.unsigned_abs() * 1000 + 999);
@@ -37,22 +37,20 @@ const ROWS: Bound = Within(*PAGE.start() as u64, *PAGE.end() as u64);
 const LINES: Bound = Within(1, MAX_LINES as u64);
 const OFFSET: Bound = Within(0, MAX_OFFSET.unsigned_abs());
 const TIMEOUT: Bound = Within(0, MAX_TIMEOUT_SECONDS);
-const TEMPLATE: Bound = Like("^([A-Za-z0-9_-]+/)?[A-Za-z0-9_-]+(:[A-Za-z0-9._-]+)?$", MAX_TEMPLATE_REF_BYTES);
+const TEMPLATE: Bound = ShortLike("^([A-Za-z0-9_-]+/)?[A-Za-z0-9_-]+(:[A-Za-z0-9._-]+)?$", MAX_TEMPLATE_REF_BYTES);
 
 /// A parameter without a value is as good as none.
 const TEMPLATE_OR_NONE: Bound =
-    Like("^(([A-Za-z0-9_-]+/)?[A-Za-z0-9_-]+(:[A-Za-z0-9._-]+)?)?$", MAX_TEMPLATE_REF_BYTES);
+    ShortLike("^(([A-Za-z0-9_-]+/)?[A-Za-z0-9_-]+(:[A-Za-z0-9._-]+)?)?$", MAX_TEMPLATE_REF_BYTES);
 
 /// By path, all of its operations, and parameter.
 const PARAMETERS: &[(&str, &str, Bound)] = &[
     ("/v2/sandboxes", "limit", ROWS),
     ("/v2/sandboxes", "order", OneOf(&["asc", "desc"])),
-    ("/v2/sandboxes", "state", Like("^((running|paused)(,(running|paused))*)?$", 64)),
-    ("/v2/sandboxes", "startedAfter", Time),
+    ("/v2/sandboxes", "state", Like("^((running|paused)(,(running|paused))*)?$")),
     ("/v2/sandboxes", "template", TEMPLATE_OR_NONE),
-    ("/v2/sandboxes", "Idempotency-Key", Like("^[a-z0-9-]+$", MAX_IDEMPOTENCY_KEY_BYTES)),
-    ("/sandboxes", "Idempotency-Key", Like("^[a-z0-9-]+$", MAX_IDEMPOTENCY_KEY_BYTES)),
-    ("/sandboxes/metrics", "sandbox_ids", Like("^[a-z0-9-]+(,[a-z0-9-]+){0,99}$", 7000)),
+    ("/v2/sandboxes", "Idempotency-Key", ShortLike("^[a-z0-9-]+$", MAX_IDEMPOTENCY_KEY_BYTES)),
+    ("/sandboxes", "Idempotency-Key", ShortLike("^[a-z0-9-]+$", MAX_IDEMPOTENCY_KEY_BYTES)),
     ("/sandboxes/{sandboxID}/metrics", "start", SECONDS),
     ("/sandboxes/{sandboxID}/metrics", "end", SECONDS),
     ("/sandboxes/{sandboxID}/logs", "start", MILLIS),
@@ -95,7 +93,7 @@ const MEMBERS: &[(&str, &str, Bound)] = &[
     ("ConnectRequest", "timeout", TIMEOUT),
     ("TimeoutRequest", "timeout", TIMEOUT),
     ("RefreshRequest", "duration", Within(0, MAX_REFRESH_SECONDS)),
-    ("KeyName", "name", Like(r"^[^\u0000-\u001f\u007f-\u009f]+$", MAX_NAME_BYTES)),
+    ("KeyName", "name", ShortLike(r"^[^\u0000-\u001f\u007f-\u009f]+$", MAX_NAME_BYTES)),
 ];
 
 /// Puts the bounds into the description. The names of those that are about nothing.
@@ -145,13 +143,13 @@ fn bind(schema: &mut RefOr<Schema>, bound: &Bound) -> bool {
             object.maximum = Some(number(*most));
         }
         OneOf(texts) => object.enum_values = Some(texts.iter().map(|text| (*text).into()).collect()),
-        Like(pattern, most) => {
+        Like(pattern) => object.pattern = Some((*pattern).to_owned()),
+        ShortLike(pattern, most) => {
             object.pattern = Some((*pattern).to_owned());
             object.max_length = Some(*most);
             not_null(object);
         }
         Short(most) => object.max_length = Some(*most),
-        Time => object.format = Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)),
         Members(most) => object.max_properties = Some(*most),
     }
     true
