@@ -46,14 +46,15 @@ need_rust() {
     at_least "${have%%-*}" "$want" || die "Rust $want or newer is needed; this is $have" "rustup update stable"
 }
 
-# Builds target/release/cabana and, beside it, the static target/release/cabana-guest.
+# Builds target/release/cabana and, beside it, the static target/release/cabana-guest. With `--tests`, after the Rust tests: of what they
+# have compiled. Without, dependencies have other features (those of test dependencies are missing) and are compiled again.
 build() {
     need_packages cc=build-essential
     need_rust
     local triple guest
     triple=$(rustc -vV | sed -n 's/^host: //p')
-    # Of the whole workspace, so that dependencies get the same features here as in the tests and are compiled once.
-    cargo build --quiet --release --workspace --bin cabana
+    # Of the whole workspace, so that dependencies get the same features whatever is built.
+    cargo build --quiet --release --workspace --bin cabana "$@"
     # Naming the target keeps the flags away from build scripts and macros, and gives the guest its own directory.
     RUSTFLAGS="-C target-feature=+crt-static" \
         cargo build --quiet --package cabana-guest --profile guest --target "$triple"
