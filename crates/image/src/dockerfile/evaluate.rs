@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::expand::Expansion;
-use super::instruction::{Command, CopyInstruction, Instruction, Placed};
+use super::instruction::{Bind, Command, CopyInstruction, Instruction, Placed};
 use super::plan::{Settings, Stage, is_proxy};
 use super::{DockerfileError, Note, fail, parse};
 use crate::digest::{Digest, Hasher};
@@ -235,13 +235,19 @@ impl State<'_> {
                     self.defaults.cmd.clear();
                 }
             }
-            Instruction::Run(Command::Script(text)) => self.step(placed, Action::RunScript(text.clone())),
-            Instruction::Run(command) => {
-                let program = self.program(command);
-                if program.is_empty() {
+            Instruction::Run(command, binds) => {
+                for bind in binds {
+                    let copy = self.copy(&as_copy(bind), &expansion, line)?;
+                    self.step(placed, Action::Copy(copy));
+                }
+                let action = match command {
+                    Command::Script(text) => Action::RunScript(text.clone()),
+                    other => Action::Run(self.program(other)),
+                };
+                if matches!(&action, Action::Run(program) if program.is_empty()) {
                     return fail(line, "RUN has nothing to run");
                 }
-                self.step(placed, Action::Run(program));
+                self.step(placed, action);
             }
             Instruction::Copy(copy) => {
                 let copy = self.copy(copy, &expansion, line)?;
@@ -382,6 +388,19 @@ impl State<'_> {
             excludes: copy.excludes.iter().map(|text| word(text)).collect::<Result<Vec<_>, _>>()?,
             unpacks: copy.is_add,
         })
+    }
+}
+
+fn as_copy(bind: &Bind) -> CopyInstruction {
+    CopyInstruction {
+        is_add: false,
+        from: bind.from.clone(),
+        chown: None,
+        chmod: None,
+        excludes: Vec::new(),
+        sources: vec![bind.source.clone()],
+        inline: Vec::new(),
+        destination: bind.target.clone(),
     }
 }
 

@@ -19,6 +19,14 @@ pub(super) struct InlineFile {
     pub(super) expands: bool,
 }
 
+/// Files that a `RUN` wants to see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Bind {
+    pub(super) from: Option<String>,
+    pub(super) source: String,
+    pub(super) target: String,
+}
+
 /// `COPY` and `ADD`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CopyInstruction {
@@ -41,7 +49,7 @@ pub(super) enum Instruction {
     Env(Vec<(String, String)>),
     Expose(String),
     Label(Vec<(String, String)>),
-    Run(Command),
+    Run(Command, Vec<Bind>),
     Shell(Vec<String>),
     User(String),
     Workdir(String),

@@ -1,7 +1,7 @@
 //! From lines to instructions. Every refusal names the line and what to do.
 
-use super::instruction::{Command, CopyInstruction, InlineFile, Instruction, ParsedStage, Placed};
-use super::lines::{self, Line, first_word, raw_words};
+use super::instruction::{Bind, Command, CopyInstruction, InlineFile, Instruction, ParsedStage, Placed};
+use super::lines::{self, Heredoc, Line, first_word, raw_words};
 use super::{DockerfileError, Note, fail};
 
 const MAX_STAGES: usize = 200;
@@ -118,7 +118,10 @@ fn instruction(line: &Line, escape: char, notes: &mut Vec<Note>) -> Result<Optio
         "WORKDIR" => Instruction::Workdir(need()?),
         "COPY" => Instruction::Copy(copy(line, escape, notes, false)?),
         "ADD" => Instruction::Copy(copy(line, escape, notes, true)?),
-        "RUN" => Instruction::Run(run(line, escape, notes)?),
+        "RUN" => {
+            let (command, binds) = run(line, escape, notes)?;
+            Instruction::Run(command, binds)
+        }
         "SHELL" => match command(&need()?, number)? {
             Command::Exec(shell) if !shell.is_empty() => Instruction::Shell(shell),
             _ => return fail(number, "SHELL is written as a list: SHELL [\"/bin/bash\", \"-c\"]"),
@@ -192,13 +195,14 @@ fn command(text: &str, number: usize) -> Result<Command, DockerfileError> {
     Ok(Command::Shell(text.to_owned()))
 }
 
-fn run(line: &Line, escape: char, notes: &mut Vec<Note>) -> Result<Command, DockerfileError> {
+fn run(line: &Line, escape: char, notes: &mut Vec<Note>) -> Result<(Command, Vec<Bind>), DockerfileError> {
     let number = line.number;
     let (flags, rest) = flags(line, escape)?;
+    let mut binds = Vec::new();
     for (name, value) in flags {
         let value = value.unwrap_or_default();
         match (&name[..], &value[..]) {
-            ("mount", options) => mount(options, number, notes)?,
+            ("mount", options) => binds.extend(mount(options, number, notes)?),
             ("network", "default") | ("security", "sandbox") => {}
             ("network" | "security", other) => {
                 return fail(
@@ -212,29 +216,36 @@ fn run(line: &Line, escape: char, notes: &mut Vec<Note>) -> Result<Command, Dock
     if rest.is_empty() {
         return fail(number, "RUN has nothing behind it");
     }
-    let [doc] = &line.heredocs[..] else {
-        let mut text = rest;
-        for doc in &line.heredocs {
-            text = format!("{text}\n{}", doc.raw.trim_end_matches('\n'));
+    let command = match &line.heredocs[..] {
+        [doc] => script(&rest, doc, escape),
+        docs => {
+            let mut text = rest;
+            for doc in docs {
+                text = format!("{text}\n{}", doc.raw.trim_end_matches('\n'));
+            }
+            command(&text, number)?
         }
-        return command(&text, number);
     };
-    // A heredoc alone is the script itself; with a command before it, it is the command's input.
-    if raw_words(&rest, escape).len() == 1 {
-        let content = doc.content.clone();
-        return Ok(if content.starts_with("#!") { Command::Script(content) } else { Command::Shell(content) });
-    }
-    Ok(Command::Shell(format!("{rest}\n{}", doc.raw)))
+    Ok((command, binds))
 }
 
-fn mount(options: &str, number: usize, notes: &mut Vec<Note>) -> Result<(), DockerfileError> {
+fn script(rest: &str, doc: &Heredoc, escape: char) -> Command {
+    // A heredoc alone is the script itself; with a command before it, it is the command's input.
+    if raw_words(rest, escape).len() == 1 {
+        let content = doc.content.clone();
+        return if content.starts_with("#!") { Command::Script(content) } else { Command::Shell(content) };
+    }
+    Command::Shell(format!("{rest}\n{}", doc.raw))
+}
+
+fn mount(options: &str, number: usize, notes: &mut Vec<Note>) -> Result<Option<Bind>, DockerfileError> {
     let kind = options.split(',').find_map(|option| option.trim().strip_prefix("type=")).unwrap_or("bind");
     match kind {
         "cache" | "tmpfs" => {
             let text =
                 format!("RUN --mount=type={kind} is not used: the directory is a part of the template like others");
             notes.push(Note { line: number, text });
-            Ok(())
+            Ok(None)
         }
         "secret" | "ssh" => fail(
             number,
@@ -242,10 +253,23 @@ fn mount(options: &str, number: usize, notes: &mut Vec<Note>) -> Result<(), Dock
                 "RUN --mount=type={kind} is not supported: what a step sees can end up in the template; fetch it at run time"
             ),
         ),
-        "bind" => fail(
-            number,
-            "RUN --mount=type=bind is not supported: use COPY, and rm in the same RUN that needs the files",
-        ),
+        "bind" => {
+            let option = |names: &[&str]| {
+                options
+                    .split(',')
+                    .filter_map(|option| option.trim().split_once('='))
+                    .find(|(name, _)| names.contains(name))
+            };
+            let Some((_, target)) = option(&["target", "dst", "destination"]).filter(|(_, target)| !target.is_empty())
+            else {
+                return fail(number, "RUN --mount=type=bind needs target=…");
+            };
+            let source = option(&["source", "src"]).map_or(".", |(_, source)| source);
+            let from = option(&["from"]).map(|(_, from)| from.to_owned());
+            let text = "RUN --mount=type=bind is done like COPY before it: the files stay in the template".to_owned();
+            notes.push(Note { line: number, text });
+            Ok(Some(Bind { from, source: source.to_owned(), target: target.to_owned() }))
+        }
         other => fail(number, format!("RUN --mount=type={other:.40} is not supported")),
     }
 }

@@ -97,19 +97,21 @@ impl Dockerfile {
             };
             let mut images = Vec::new();
             for placed in &stage.instructions {
-                let Instruction::Copy(copy) = &placed.instruction else { continue };
-                let Some(from) = &copy.from else { continue };
-                let from = expansion.word(from).or_else(|reason| fail(placed.line, reason))?;
-                match self.find(&from, index) {
-                    Some(used) => needed[used] = true,
-                    None if from.parse::<usize>().is_ok() => {
-                        return fail(
-                            placed.line,
-                            format!("COPY --from={from}: only earlier stages have a number here"),
-                        );
+                let froms: Vec<&String> = match &placed.instruction {
+                    Instruction::Copy(copy) => copy.from.iter().collect(),
+                    Instruction::Run(_, binds) => binds.iter().filter_map(|bind| bind.from.as_ref()).collect(),
+                    _ => continue,
+                };
+                for from in froms {
+                    let from = expansion.word(from).or_else(|reason| fail(placed.line, reason))?;
+                    match self.find(&from, index) {
+                        Some(used) => needed[used] = true,
+                        None if from.parse::<usize>().is_ok() => {
+                            return fail(placed.line, format!("from={from}: only earlier stages have a number here"));
+                        }
+                        None if from.is_empty() => return fail(placed.line, "from= is empty"),
+                        None => images.push(from),
                     }
-                    None if from.is_empty() => return fail(placed.line, "COPY --from= is empty"),
-                    None => images.push(from),
                 }
             }
             found.push((

@@ -175,6 +175,30 @@ fn heredocs() {
 }
 
 #[test]
+fn mounts_are_left_out_or_copied() {
+    let done = evaluate(
+        "FROM node AS deps\nRUN npm ci\nFROM node\nWORKDIR /app\n\
+         RUN --mount=type=bind,source=package.json,target=package.json \\\n \
+         --mount=type=cache,target=/root/.npm --mount=from=deps,src=/x,dst=/y --mount=target=. npm ci\n",
+    )
+    .unwrap();
+    let copies: Vec<(CopyFrom, String, String)> = done[1]
+        .steps
+        .iter()
+        .filter_map(|step| if let Action::Copy(copy) = &step.action { Some(copy) } else { None })
+        .map(|copy| (copy.from.clone(), copy.sources[0].clone(), copy.destination.clone()))
+        .collect();
+    let of = |from: CopyFrom, source: &str, target: &str| (from, source.to_owned(), target.to_owned());
+    let expected = [
+        of(CopyFrom::Context, "package.json", "/app/package.json"),
+        of(CopyFrom::Stage(0), "/x", "/y"),
+        of(CopyFrom::Context, ".", "/app/"),
+    ];
+    assert_eq!(copies, expected);
+    assert_eq!(runs(&done[1]), [vec!["/bin/sh", "-c", "npm ci"]]);
+}
+
+#[test]
 fn commands_of_base_images() {
     assert_eq!(last("FROM x").defaults.cmd, ["old"]);
     assert!(last("FROM x\nENTRYPOINT [\"/e\"]").defaults.cmd.is_empty(), "a new entrypoint ends the image's command");
@@ -205,7 +229,8 @@ fn what_is_wrong_is_said_with_its_line() {
         ("FROM a\nRUN", 2, "nothing behind"),
         ("FROM a\nRUN --mount=type=secret,id=x cat", 2, "type=secret is not supported"),
         ("FROM a\nRUN --mount=type=ssh git clone", 2, "type=ssh is not supported"),
-        ("FROM a\nRUN --mount=target=/x ls", 2, "use COPY"),
+        ("FROM a\nRUN --mount=type=bind,source=x ls", 2, "needs target"),
+        ("FROM a\nRUN --mount=from=7,target=/x ls", 2, "earlier stages"),
         ("FROM a\nRUN --network=host ls", 2, "not supported"),
         ("FROM a\nRUN --security=insecure ls", 2, "not supported"),
         ("FROM a\nRUN --what ls", 2, "does not know"),
@@ -284,7 +309,7 @@ fn small_texts_cannot_become_large_work() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases * 8, ..ProptestConfig::default() })]
 
     #[test]
     fn any_text_is_read_or_refused(text in "\\PC{0,200}") {
