@@ -11,6 +11,7 @@ mod ignore;
 mod instruction;
 mod lines;
 mod parse;
+mod placement;
 mod plan;
 
 pub use self::context::{Context, ContextEntry, ContextKind, ContextLimits, Selection};
@@ -18,6 +19,7 @@ pub use self::evaluate::{Action, Copy, CopyFrom, Evaluated, Inline, Step};
 pub use self::ignore::Ignore;
 pub use self::instruction::Command;
 pub use self::parse::Dockerfile;
+pub use self::placement::{Owner, Placed, Placement};
 pub use self::plan::{Plan, Stage, StageBase};
 
 /// What is wrong with a Dockerfile, and where.

@@ -1,8 +1,9 @@
-//! A strict streaming reader of tar archives. Where readers of tar are known to disagree (two sizes for one entry, data
+//! A strict streaming reader of tar archives, and a writer. Where readers of tar are known to disagree (two sizes for one entry, data
 //! behind a link, records with wrong lengths, bytes after the end) the archive is refused instead of guessed at.
 
 mod header;
 mod pax;
+mod writer;
 
 use std::io::Read;
 
@@ -10,6 +11,7 @@ use crate::compression::read_error;
 use crate::error::{Error, Result};
 use header::{Block, Header};
 use pax::Pax;
+pub use writer::Writer;
 
 /// The longest name, as Linux has it.
 pub const MAX_PATH: usize = 4096;

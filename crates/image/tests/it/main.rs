@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod archive;
+mod copies;
 mod dockerfiles;
 mod hostile_layers;
 mod hostile_registries;
