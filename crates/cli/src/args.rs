@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use cabana_types::SandboxId;
 use cabana_types::env;
-use cabana_types::wire::NewSandbox;
+use cabana_types::wire::{AutoResume, NewSandbox};
 use clap::{Args, Parser, Subcommand};
 
 use crate::amount::{parse_mebibytes, parse_pair, parse_seconds};
@@ -20,6 +20,8 @@ Examples:
   cabana exec $id -- ls /                       run a command in it
   cabana cp data.csv $id:/home/user/            copy a file into it
   cabana shell $id                              look around in it
+  cabana pause $id                              let it sleep; the next command wakes it
+  cabana fork $id                               make another one like it
   cabana kill $id                               end it
 
 Exit codes: 0 done, 1 the request was wrong, 2 the server or the connection failed;
@@ -58,6 +60,14 @@ pub(crate) enum Command {
     Cp(commands::cp::Args),
     Kill(commands::kill::Args),
     Timeout(commands::timeout::Args),
+    Pause(commands::pause::Args),
+    Resume(commands::resume::Args),
+    Recover(commands::recover::Args),
+    Archive(commands::archive::Args),
+    Resize(commands::resize::Args),
+    Fork(commands::fork::Args),
+    #[command(subcommand)]
+    Snapshot(commands::snapshot::Command),
     Logs(commands::logs::Args),
     Events(commands::events::Args),
     #[command(subcommand)]
@@ -107,6 +117,21 @@ pub(crate) struct SandboxArgs {
     /// Ends it after this long: seconds, or 5m, 2h
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     pub(crate) timeout: Option<i64>,
+    /// Pause it at the timeout instead, with its memory or its disk alone
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, default_missing_value = "memory", value_parser = ["memory", "disk"])]
+    pub(crate) auto_pause: Option<String>,
+    /// Wake it when one of its ports is asked for something
+    #[arg(long)]
+    pub(crate) auto_resume: bool,
+    /// Pause it when nothing has happened in it for this long
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    pub(crate) idle: Option<i64>,
+    /// When it fails, boot it afresh from its disk by itself
+    #[arg(long)]
+    pub(crate) replace: bool,
+    /// Path that outlives its recycling; may be repeated
+    #[arg(long, value_name = "PATH")]
+    pub(crate) keep: Vec<String>,
 }
 
 impl SandboxArgs {
@@ -123,6 +148,12 @@ impl SandboxArgs {
             cpu_count: self.cpu,
             memory_mb: self.memory,
             disk_size_mb: self.disk,
+            auto_pause: self.auto_pause.is_some().then_some(true),
+            auto_pause_memory: self.auto_pause.as_deref().and_then(|what| (what == "disk").then_some(false)),
+            auto_resume: self.auto_resume.then_some(AutoResume { enabled: true }),
+            idle_timeout: self.idle,
+            on_failure: self.replace.then(|| "replace".to_owned()),
+            keep: (!self.keep.is_empty()).then(|| self.keep.clone()),
             ..Default::default()
         }
     }

@@ -1,19 +1,26 @@
 //! The commands, one file each.
 
+pub(crate) mod archive;
 pub(crate) mod completions;
 pub(crate) mod cp;
 pub(crate) mod create;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod exec;
+pub(crate) mod fork;
 pub(crate) mod key;
 pub(crate) mod kill;
 pub(crate) mod logs;
 pub(crate) mod ls;
 pub(crate) mod openapi;
+pub(crate) mod pause;
+pub(crate) mod recover;
+pub(crate) mod resize;
+pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod server;
 pub(crate) mod shell;
+pub(crate) mod snapshot;
 pub(crate) mod templates;
 pub(crate) mod timeout;
 pub(crate) mod tls;
@@ -51,6 +58,13 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Cp(args) => Box::pin(cp::run(args, context)).await,
         Command::Kill(args) => kill::run(args, context).await,
         Command::Timeout(args) => timeout::run(args, context).await,
+        Command::Pause(args) => pause::run(args, context).await,
+        Command::Resume(args) => resume::run(args, context).await,
+        Command::Recover(args) => recover::run(args, context).await,
+        Command::Archive(args) => archive::run(args, context).await,
+        Command::Resize(args) => resize::run(args, context).await,
+        Command::Fork(args) => fork::run(args, context).await,
+        Command::Snapshot(command) => snapshot::run(command, context).await,
         Command::Logs(args) => logs::run(args, context).await,
         Command::Events(args) => events::run(args, context).await,
         Command::Webhooks(command) => webhooks::run(command, context).await,

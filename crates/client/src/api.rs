@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cabana_types::routing::API_KEY_HEADER;
 use cabana_types::wire::{
-    ApiKey, Event, KeyName, ListedSandbox, NewApiKey, NewSandbox, Sandbox, SandboxDetail, SandboxLogs, ServerStatus,
-    Template, TimeoutRequest,
+    ApiKey, ArchiveRequest, Check, Event, ForkRequest, ForkResult, KeyName, ListedSandbox, NewApiKey, NewSandbox,
+    PauseRequest, ResizeRequest, Sandbox, SandboxDetail, SandboxLogs, SandboxState, ServerStatus, SnapshotInfo,
+    SnapshotRequest, Template, TimeoutRequest,
 };
 use cabana_types::{KeyId, SandboxId, Secret};
 use http::{HeaderValue, Method, Request, header};
@@ -121,6 +122,78 @@ impl Client {
         self.call(action, request).await
     }
 
+    /// Lays a sandbox to rest, with its memory or its disk alone.
+    pub async fn pause(&self, id: &SandboxId, memory: bool) -> Result<()> {
+        let action = "pause the sandbox";
+        let body = to_json(action, &PauseRequest { memory: Some(memory), require_healthy_guest: None })?;
+        self.call_empty(action, self.request(Method::POST, &format!("/sandboxes/{id}/pause"), Some(body))?).await
+    }
+
+    /// Makes a sandbox usable again, whatever became of it.
+    pub async fn recover(&self, id: &SandboxId) -> Result<Sandbox> {
+        let request = self.request(Method::POST, &format!("/sandboxes/{id}/recover"), None)?;
+        self.call("recover the sandbox", request).await
+    }
+
+    /// Moves a sandbox's disk to cold storage; with `recycle`, only what its owner marked is kept.
+    pub async fn archive(&self, id: &SandboxId, recycle: bool) -> Result<()> {
+        let action = "archive the sandbox";
+        let body = to_json(action, &ArchiveRequest { recycle: Some(recycle) })?;
+        self.call_empty(action, self.request(Method::POST, &format!("/sandboxes/{id}/archive"), Some(body))?).await
+    }
+
+    /// Changes what a sandbox may use.
+    pub async fn resize(&self, id: &SandboxId, wanted: &ResizeRequest) -> Result<ListedSandbox> {
+        let action = "resize the sandbox";
+        let body = to_json(action, wanted)?;
+        self.call(action, self.request(Method::POST, &format!("/sandboxes/{id}/resize"), Some(body))?).await
+    }
+
+    /// Makes sandboxes with copies of another's disk.
+    pub async fn fork(&self, id: &SandboxId, wanted: &ForkRequest) -> Result<Vec<ForkResult>> {
+        let action = "fork the sandbox";
+        let body = to_json(action, wanted)?;
+        self.call(action, self.request(Method::POST, &format!("/sandboxes/{id}/fork"), Some(body))?).await
+    }
+
+    /// Keeps a copy of a sandbox's disk.
+    pub async fn take_snapshot(&self, id: &SandboxId, name: Option<&str>) -> Result<SnapshotInfo> {
+        let action = "take a snapshot";
+        let body = to_json(action, &SnapshotRequest { name: name.map(str::to_owned), memory: None })?;
+        self.call(action, self.request(Method::POST, &format!("/sandboxes/{id}/snapshots"), Some(body))?).await
+    }
+
+    /// All snapshots, or those of one sandbox, newest first.
+    pub async fn snapshots(&self, of: Option<&SandboxId>) -> Result<Vec<SnapshotInfo>> {
+        let mut all = Vec::new();
+        let mut token: Option<String> = None;
+        for _ in 0..MAX_PAGES {
+            let mut pairs = Vec::new();
+            pairs.extend(of.map(|id| ("sandboxID", id.to_string())));
+            pairs.extend(token.take().map(|token| ("nextToken", token)));
+            let request = self.request(Method::GET, &format!("/snapshots{}", query::encode(&pairs)), None)?;
+            let (page, next): (Vec<SnapshotInfo>, _) = self.call_with_next("list snapshots", request).await?;
+            all.extend(page);
+            match next {
+                None => return Ok(all),
+                next => token = next,
+            }
+        }
+        Err(Error::Answer { action: "list snapshots", reason: "the listing has no end".to_owned() })
+    }
+
+    /// Deletes a snapshot by its id or name.
+    pub async fn delete_snapshot(&self, name: &str) -> Result<()> {
+        let name: String = url::form_urlencoded::byte_serialize(name.as_bytes()).collect();
+        let request = self.request(Method::DELETE, &format!("/templates/{name}"), None)?;
+        self.call_empty("delete the snapshot", request).await
+    }
+
+    /// What differs between the world and what the server remembers.
+    pub async fn check(&self) -> Result<Vec<String>> {
+        Ok(self.fetch::<Check>("check the server", "/status/check").await?.differences)
+    }
+
     /// What happened to a sandbox, as log lines from `start` (milliseconds since 1970) on.
     pub async fn logs(&self, id: &SandboxId, start: Option<i64>, limit: Option<u32>) -> Result<SandboxLogs> {
         let mut pairs = Vec::new();
@@ -171,6 +244,10 @@ impl Client {
     /// The way into a sandbox that this client may use: its commands and files.
     pub async fn sandbox(&self, id: &SandboxId) -> Result<SandboxHandle> {
         let detail = self.get(id).await?;
+        if detail.listed.state == SandboxState::Paused {
+            // Whoever wants something of a sleeping sandbox wakes it.
+            return self.handle(&self.connect(id, None).await?);
+        }
         SandboxHandle::new(self.clone(), id.clone(), detail.envd_access_token.as_ref())
     }
 

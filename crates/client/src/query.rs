@@ -10,6 +10,8 @@ use url::form_urlencoded::Serializer;
 pub struct ListQuery {
     /// Only these states; empty means all.
     pub states: Vec<SandboxState>,
+    /// Also those that failed; with no states, only those.
+    pub failed: bool,
     /// Only those that carry all of these labels.
     pub metadata: BTreeMap<String, String>,
     /// Only those of this template (id or alias).
@@ -45,8 +47,9 @@ pub struct EventQuery {
 impl ListQuery {
     pub(crate) fn encode(&self) -> String {
         let mut pairs = Vec::new();
-        if !self.states.is_empty() {
-            let states: Vec<_> = self.states.iter().map(|s| state_name(*s)).collect();
+        let mut states: Vec<_> = self.states.iter().map(|s| state_name(*s)).collect();
+        states.extend(self.failed.then_some("failed"));
+        if !states.is_empty() {
             pairs.push(("state", states.join(",")));
         }
         if !self.metadata.is_empty() {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use cabana_proto::process::__buffa::oneof::process_selector::Selector;
 use cabana_proto::process::ProcessSelector;
+use cabana_types::guest::{Activity, SERVICE_TAG};
 use connectrpc::ConnectError;
 use rustix::process::Signal;
 
@@ -126,6 +127,12 @@ impl Commands {
             lock(&self.registry).live.values().filter(|c| c.status().is_none()).cloned().collect();
         commands.sort_by_key(|c| c.number());
         commands
+    }
+
+    /// What is going on, for the host.
+    pub(crate) fn activity(&self) -> Activity {
+        let is_service = |c: &Arc<Command>| c.tag.as_ref().is_some_and(|tag| tag.starts_with(SERVICE_TAG));
+        Activity { commands: self.running().iter().filter(|c| !is_service(c)).count() }
     }
 
     /// The running command that a selector names.

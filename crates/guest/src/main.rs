@@ -40,6 +40,7 @@ mod signature;
 mod sink;
 mod spawn;
 mod startup;
+mod stop;
 mod upload;
 mod users;
 mod watch;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use cabana_intake::Intake;
 use cabana_proto::filesystem::{FILESYSTEM_SERVICE_NAME, FilesystemServer};
 use cabana_proto::process::{PROCESS_SERVICE_NAME, ProcessServer};
-use cabana_types::guest::{BRIDGE_PATH, HOST_ONLY_PATHS, JOURNAL_PATH};
+use cabana_types::guest::{ACTIVITY_PATH, BRIDGE_PATH, HOST_ONLY_PATHS, JOURNAL_PATH, STOP_PATH};
 use connectrpc::{ConnectError, ConnectRpcService, Limits};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -28,7 +28,7 @@ use crate::reply::{self, Body};
 use crate::signature::{self, Operation};
 use crate::upload::Upload;
 use crate::users::{self, Account};
-use crate::{blocking, bridge, compose, download, init, metrics, path};
+use crate::{blocking, bridge, compose, download, init, metrics, path, stop};
 
 /// One RPC message; larger data goes through `/files`.
 const MAX_MESSAGE: usize = 8 << 20;
@@ -150,6 +150,11 @@ impl Routes {
             ("GET", BRIDGE_PATH) => {
                 let query = query(&request)?;
                 bridge::serve(request, &query).await
+            }
+            ("GET", ACTIVITY_PATH) => Ok(reply::json(StatusCode::OK, &self.guest.commands.activity())),
+            ("POST", STOP_PATH) => {
+                stop::everything().await;
+                Ok(reply::empty(StatusCode::NO_CONTENT))
             }
             _ => Err(unknown()),
         }

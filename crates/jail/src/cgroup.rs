@@ -1,6 +1,8 @@
 //! Limits by cgroups: version 2 where the machine has its controllers, version 1 where it does not. On version 1 the controllers are in
 //! hierarchies of their own, and an empty version 2 hierarchy may be mounted beside them, which can still kill a whole group.
 
+mod freezer;
+
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
@@ -14,8 +16,10 @@ use crate::plan::CgroupDir;
 /// Scheduling period of the CPU limit, microseconds.
 const PERIOD_USEC: u64 = 100_000;
 
-/// Controllers of version 1 that we use. `cpu` and `cpuacct` may be one mount.
+/// Controllers of version 1 that we need. `cpu` and `cpuacct` may be one mount.
 const V1_CONTROLLERS: [&str; 4] = ["cpu", "cpuacct", "memory", "pids"];
+/// The one that pauses sandboxes where there is nothing of version 2.
+const V1_FREEZER: &str = "freezer";
 
 /// The machine's cgroup trees, and our directory in each.
 #[derive(Debug, Clone)]
@@ -57,6 +61,7 @@ impl Cgroups {
 
     fn find(mountinfo: &str, name: &str, read: impl Fn(&Path) -> String) -> Result<Self, Error> {
         let mut v1 = Vec::new();
+        let mut freezer = None;
         let mut v2 = None;
         for line in mountinfo.lines() {
             let Some((left, right)) = line.split_once(" - ") else { continue };
@@ -64,6 +69,9 @@ impl Cgroups {
             match (right.next(), right.nth(1)) {
                 (Some("cgroup2"), _) if v2.is_none() => v2 = Some(PathBuf::from(point)),
                 (Some("cgroup"), Some(options)) => {
+                    if options.split(',').any(|o| o == V1_FREEZER) && freezer.is_none() {
+                        freezer = Some((V1_FREEZER.to_owned(), PathBuf::from(point).join(name)));
+                    }
                     for controller in V1_CONTROLLERS {
                         if options.split(',').any(|o| o == controller) && !v1.iter().any(|(c, _)| c == controller) {
                             v1.push((controller.to_owned(), PathBuf::from(point).join(name)));
@@ -86,8 +94,9 @@ impl Cgroups {
                 )));
             }
         }
-        if let Some(root) = v2 {
-            v1.push((String::new(), root.join(name)));
+        match v2 {
+            Some(root) => v1.push((String::new(), root.join(name))),
+            None => v1.extend(freezer),
         }
         Ok(Self { homes: v1, unified: false })
     }
@@ -148,8 +157,15 @@ impl Cgroups {
         } else {
             put("cpu", "cpu.cfs_period_us", &PERIOD_USEC.to_string())?;
             put("cpu", "cpu.cfs_quota_us", &quota.to_string())?;
-            put("memory", "memory.limit_in_bytes", &memory)?;
-            try_put("memory", "memory.memsw.limit_in_bytes", &memory)
+            // The one must never be above the other, so which goes first depends on the direction.
+            match put("memory", "memory.limit_in_bytes", &memory) {
+                Err(Error::Path { source, .. }) if source.kind() == ErrorKind::InvalidInput => {
+                    try_put("memory", "memory.memsw.limit_in_bytes", &memory)?;
+                    put("memory", "memory.limit_in_bytes", &memory)
+                }
+                Err(error) => Err(error),
+                Ok(()) => try_put("memory", "memory.memsw.limit_in_bytes", &memory),
+            }
         }
     }
 
@@ -183,6 +199,10 @@ impl Cgroups {
 
     /// Ends whatever runs in a sandbox's cgroups: the safety net behind killing its first process.
     pub fn kill(&self, id: &SandboxId) -> Result<(), Error> {
+        // Version 1 does not let frozen processes die.
+        if self.homes.iter().any(|(c, _)| c == V1_FREEZER) {
+            let _ = self.thaw(id);
+        }
         for (_, home) in &self.homes {
             let dir = home.join(id.as_str());
             let switch = dir.join("cgroup.kill");
@@ -317,6 +337,11 @@ mod tests {
         assert_eq!((found.version(), found.homes.len()), (2, 1));
         let found = Cgroups::find(HYBRID, "x", |_| "hugetlb\n".into()).unwrap();
         assert_eq!((found.version(), found.homes.len()), (1, 5));
+        assert!(found.can_freeze());
+        let old = HYBRID.replace("cgroup2", "tmpfs");
+        assert!(!Cgroups::find(&old, "x", |_| String::new()).unwrap().can_freeze());
+        let old = format!("{old}35 30 0:31 / /sys/fs/cgroup/freezer rw - cgroup cgroup rw,freezer\n");
+        assert!(Cgroups::find(&old, "x", |_| String::new()).unwrap().can_freeze());
         assert!(Cgroups::find(v2, "x", |_| "hugetlb\n".into()).unwrap_err().to_string().contains("`cpu`"));
     }
 

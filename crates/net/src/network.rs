@@ -139,6 +139,13 @@ impl Network {
         Ok(true)
     }
 
+    /// Bytes that went through a slot, both ways, since it was made.
+    pub fn traffic(&self, index: u32) -> u64 {
+        let dir = std::path::Path::new("/sys/class/net").join(self.core.plan.link(index)).join("statistics");
+        let read = |name: &str| std::fs::read_to_string(dir.join(name)).ok()?.trim().parse::<u64>().ok();
+        read("rx_bytes").unwrap_or_default().saturating_add(read("tx_bytes").unwrap_or_default())
+    }
+
     /// How many slots there are, by state.
     pub fn counts(&self) -> Counts {
         self.core.ledger.counts()

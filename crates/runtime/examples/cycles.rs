@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cabana_runtime::native::{Native, NativeConfig};
-use cabana_runtime::{Backend, LaunchSpec, Pool, PoolConfig};
+use cabana_runtime::{Backend, DiskSource, LaunchSpec, Pool, PoolConfig};
 use cabana_types::guest::GuestConfig;
 use cabana_types::{BuildId, Resources, SandboxId};
 
@@ -63,7 +63,7 @@ fn spec(id: SandboxId, build: BuildId) -> LaunchSpec {
         memory_bytes: u64::from(resources.memory_mb) << 20,
         disk_bytes: u64::from(resources.disk_mb) << 20,
     };
-    LaunchSpec { id, build, resources, internet: true, guest }
+    LaunchSpec { id, build, disk: DiskSource::New, resources, internet: true, guest }
 }
 
 fn quantiles(times: &mut [Duration]) -> String {

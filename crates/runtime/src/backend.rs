@@ -1,11 +1,12 @@
 //! What every isolation backend offers to lifecycle.
 
 use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
 use cabana_types::guest::GuestConfig;
-use cabana_types::{BuildId, Resources, SandboxId};
+use cabana_types::{BuildId, Resources, SandboxId, TemplateId};
 use tokio::sync::watch;
 
 use crate::Error;
@@ -15,6 +16,23 @@ use crate::Error;
 pub struct Capabilities {
     /// Disk limits are enforced.
     pub disk_quota: bool,
+    /// Sandboxes can sleep with their processes and memory.
+    pub pause_memory: bool,
+    /// That sleep outlives a restart of the machine.
+    pub memory_outlives_reboot: bool,
+    /// Disks can be copied: snapshots and forks.
+    pub copies: bool,
+}
+
+/// Where a sandbox's disk comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DiskSource {
+    /// An empty one is made.
+    New,
+    /// It has one from before.
+    Kept,
+    /// A copy of a snapshot is made.
+    Snapshot(TemplateId),
 }
 
 /// Everything needed to bring one sandbox up.
@@ -24,6 +42,8 @@ pub struct LaunchSpec {
     pub id: SandboxId,
     /// The root filesystem.
     pub build: BuildId,
+    /// Its disk.
+    pub disk: DiskSource,
     /// Its limits.
     pub resources: Resources,
     /// Whether it may reach the outside.
@@ -74,6 +94,19 @@ pub struct Stats {
     pub memory_cache: u64,
     /// Disk in use beyond the template, bytes.
     pub disk_used: u64,
+    /// Bytes that went through its network since it has it.
+    pub network_bytes: u64,
+}
+
+/// What of a sandbox is in the world.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// Its first process.
+    pub processes: bool,
+    /// Whether that stands still.
+    pub frozen: bool,
+    /// Its disk.
+    pub disk: bool,
 }
 
 /// An isolation backend. All methods may be called at once for different sandboxes; for one sandbox, one at a time.
@@ -85,11 +118,48 @@ pub trait Backend: Send + Sync + 'static {
     /// What it can do.
     fn capabilities(&self) -> Capabilities;
 
-    /// Brings a sandbox up and returns when its guest serves. On an error nothing of it is left.
+    /// Brings a sandbox up and returns when its guest serves. What was left of an earlier run is ended first. On an error nothing of it
+    /// is left but a disk that was kept.
     async fn launch(&self, spec: LaunchSpec) -> Result<Live, Error>;
 
-    /// Takes over a sandbox that an earlier server left; `None` if it is not alive.
+    /// A sandbox that is alive, frozen or not, also one that an earlier server left; `None` if its processes are gone.
     async fn adopt(&self, id: &SandboxId) -> Result<Option<Live>, Error>;
+
+    /// Makes all its processes stand still, and returns when they do.
+    async fn freeze(&self, id: &SandboxId) -> Result<(), Error>;
+
+    /// Lets its processes go on; those that were not frozen just do.
+    async fn thaw(&self, id: &SandboxId) -> Result<(), Error>;
+
+    /// Ends its processes and removes everything of it but its disk, which is then safe from a power failure. May be called twice.
+    async fn stop(&self, id: &SandboxId) -> Result<(), Error>;
+
+    /// Gives memory of a frozen sandbox back to the machine, as far as that can be done. Best effort.
+    async fn reclaim(&self, id: &SandboxId);
+
+    /// Its disk's directory, open for reading, if there is one; for a sandbox that is not up.
+    async fn open_disk(&self, id: &SandboxId) -> Result<Option<OwnedFd>, Error>;
+
+    /// The directory of an empty disk, in the place of any that is there; for a sandbox that is not up.
+    async fn fresh_disk(&self, id: &SandboxId, resources: Resources) -> Result<OwnedFd, Error>;
+
+    /// Removes its disk, if there is one; for a sandbox that is not up.
+    async fn delete_disk(&self, id: &SandboxId) -> Result<(), Error>;
+
+    /// Changes its limits, up or not.
+    async fn resize(&self, id: &SandboxId, resources: Resources) -> Result<(), Error>;
+
+    /// Makes a disk for a new sandbox as a copy of another's, which stands still or is not up.
+    async fn copy_disk(&self, from: &SandboxId, to: &SandboxId, resources: Resources) -> Result<(), Error>;
+
+    /// Keeps a copy of a sandbox's disk, which stands still or is not up.
+    async fn take_snapshot(&self, id: &SandboxId, snapshot: &TemplateId) -> Result<(), Error>;
+
+    /// Removes such a copy; one that is not there is fine.
+    async fn delete_snapshot(&self, snapshot: &TemplateId) -> Result<(), Error>;
+
+    /// All such copies.
+    async fn snapshots(&self) -> Result<Vec<TemplateId>, Error>;
 
     /// Ends a sandbox, if it is up, and removes every trace of it. May be called for one that never came up, and twice; goes on after
     /// an error and reports all of them.
@@ -97,6 +167,9 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Every sandbox of which something is in the world, for sweeping what nobody remembers.
     async fn inventory(&self) -> Result<Vec<SandboxId>, Error>;
+
+    /// What of a sandbox is there.
+    async fn observe(&self, id: &SandboxId) -> Result<Observed, Error>;
 
     /// What a sandbox uses now.
     async fn stats(&self, id: &SandboxId) -> Result<Stats, Error>;

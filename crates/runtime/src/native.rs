@@ -22,18 +22,18 @@ use cabana_jail::launcher::{Launched, Launcher};
 use cabana_jail::plan::{Plan, UidRange};
 use cabana_jail::process::ProcessName;
 use cabana_net::{Network, NetworkConfig, Slot};
-use cabana_types::{BuildId, SandboxId};
+use cabana_types::{BuildId, Resources, SandboxId, TemplateId};
 use rustix::fs::{MemfdFlags, SealFlags};
 use tokio::io::AsyncReadExt;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use self::instance::Instance;
 use self::record::{Record, Records};
 use self::vitals::Watched;
 use crate::Error;
-use crate::backend::{Backend, Capabilities, LaunchSpec, Live, Stats};
+use crate::backend::{Backend, Capabilities, DiskSource, LaunchSpec, Live, Observed, Stats, Vitals};
 use crate::error::chain;
-use crate::pool::Pool;
+use crate::pool::{Disk, Pool};
 
 /// Slots of one instance. Each has 65,536 ids, and sixteen instances share the upper half of the id space.
 const SLOTS: u32 = 2046;
@@ -110,7 +110,7 @@ impl Native {
             let _ = self.network.release(slot.index).await;
             return Err(error);
         }
-        let disk = self.pool.create_disk(&spec.id, u64::from(spec.resources.disk_mb) << 20).await?;
+        let disk = self.disk(spec).await?;
         let cgroups = self.cgroups.create(&spec.id, spec.resources).map_err(jail)?;
         let plan = Plan {
             id: spec.id.clone(),
@@ -148,17 +148,56 @@ impl Native {
         self.register(&spec.id, pidfd, &slot)
     }
 
+    async fn disk(&self, spec: &LaunchSpec) -> Result<Disk, Error> {
+        let (id, limit) = (&spec.id, bytes(spec.resources.disk_mb));
+        match &spec.disk {
+            DiskSource::New => self.pool.create_disk(id, limit).await,
+            DiskSource::Snapshot(snapshot) => self.pool.disk_from_snapshot(snapshot, id, limit).await,
+            DiskSource::Kept => {
+                let disk = self.pool.open_disk(id).await?.ok_or_else(|| launch(id, "its disk is missing"))?;
+                self.pool.resize_disk(id, limit).await?;
+                Ok(disk)
+            }
+        }
+    }
+
+    /// Ends everything of a sandbox but its disk; goes on after an error.
+    async fn end(&self, id: &SandboxId) -> Vec<Error> {
+        let mut errors = Vec::new();
+        let mut note = |result: Result<(), Error>| {
+            if let Err(error) = result {
+                errors.push(error);
+            }
+        };
+        let record = self.records.read(id).unwrap_or_else(|error| {
+            note(Err(error));
+            None
+        });
+        let ended = self.end_processes(id, record.as_ref()).await;
+        let processes_gone = ended.is_ok();
+        note(ended);
+        note(self.remove_cgroups(id).await);
+        // A slot in which something still runs must not be given to another sandbox. The record goes first: were the slot given back twice, the second
+        // time would take it from whoever has it by then; a slot without a record is freed by the next start.
+        if let Some(record) = record.filter(|_| processes_gone) {
+            match self.records.remove(id) {
+                Ok(()) => note(self.network.release(record.slot).await.map_err(network_error)),
+                Err(error) => note(Err(error)),
+            }
+        }
+        errors
+    }
+
     /// Starts watching a sandbox that is up.
     fn register(&self, id: &SandboxId, pidfd: OwnedFd, slot: &Slot) -> Result<Live, Error> {
         let watched = Watched::start(id.clone(), pidfd, self.cgroups.clone())?;
-        let live = Live {
-            id: id.clone(),
-            address: slot.address,
-            guest_socket: self.records.socket(id),
-            vitals: watched.vitals(),
-        };
+        let live = self.live(id, slot, watched.vitals());
         self.living().insert(id.clone(), watched);
         Ok(live)
+    }
+
+    fn live(&self, id: &SandboxId, slot: &Slot, vitals: watch::Receiver<Vitals>) -> Live {
+        Live { id: id.clone(), address: slot.address, guest_socket: self.records.socket(id), vitals }
     }
 
     /// Ends all processes of a sandbox and waits until they are gone.
@@ -220,14 +259,26 @@ impl Backend for Native {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { disk_quota: self.pool.quotas() }
+        Capabilities {
+            disk_quota: self.pool.quotas(),
+            pause_memory: self.cgroups.can_freeze(),
+            memory_outlives_reboot: false,
+            copies: self.pool.copies(),
+        }
     }
 
     async fn launch(&self, spec: LaunchSpec) -> Result<Live, Error> {
+        if spec.disk == DiskSource::Kept {
+            collected(&spec.id, self.end(&spec.id).await)?;
+        }
         match self.bring_up(&spec).await {
             Ok(live) => Ok(live),
             Err(error) => {
-                if let Err(left) = self.destroy(&spec.id).await {
+                let left = match spec.disk {
+                    DiskSource::Kept => collected(&spec.id, self.end(&spec.id).await),
+                    DiskSource::New | DiskSource::Snapshot(_) => self.destroy(&spec.id).await,
+                };
+                if let Err(left) = left {
                     tracing::warn!(sandbox = %spec.id, error = %chain(&left), "cleaning up a failed launch");
                 }
                 Err(error)
@@ -240,37 +291,82 @@ impl Backend for Native {
         let Some(process) = record.process else { return Ok(None) };
         let Some(pidfd) = process.open().filter(|_| self.cgroups.contains(id, process.pid)) else { return Ok(None) };
         let Some(slot) = self.network.adopted(record.slot) else { return Ok(None) };
-        self.register(id, pidfd, &slot).map(Some)
+        let known = self.living().get(id).map(Watched::vitals);
+        match known {
+            Some(vitals) if vitals.borrow().death.is_some() => Ok(None),
+            Some(vitals) => Ok(Some(self.live(id, &slot, vitals))),
+            None => self.register(id, pidfd, &slot).map(Some),
+        }
+    }
+
+    async fn freeze(&self, id: &SandboxId) -> Result<(), Error> {
+        let (cgroups, id) = (self.cgroups.clone(), id.clone());
+        tokio::task::spawn_blocking(move || cgroups.freeze(&id))
+            .await
+            .map_err(|e| io("run in the background", std::io::Error::other(e)))?
+            .map_err(jail)
+    }
+
+    async fn thaw(&self, id: &SandboxId) -> Result<(), Error> {
+        self.cgroups.thaw(id).map_err(jail)
+    }
+
+    async fn stop(&self, id: &SandboxId) -> Result<(), Error> {
+        let mut errors = self.end(id).await;
+        if let Err(error) = self.pool.flush_disk(id).await {
+            errors.push(error);
+        }
+        collected(id, errors)
+    }
+
+    async fn reclaim(&self, id: &SandboxId) {
+        let (cgroups, id) = (self.cgroups.clone(), id.clone());
+        let _ = tokio::task::spawn_blocking(move || cgroups.reclaim(&id)).await;
+    }
+
+    async fn open_disk(&self, id: &SandboxId) -> Result<Option<OwnedFd>, Error> {
+        self.pool.read_disk(id).await
+    }
+
+    async fn fresh_disk(&self, id: &SandboxId, resources: Resources) -> Result<OwnedFd, Error> {
+        self.pool.delete_disk(id).await?;
+        self.pool.create_disk(id, bytes(resources.disk_mb)).await?;
+        self.pool.read_disk(id).await?.ok_or_else(|| launch(id, "its disk vanished"))
+    }
+
+    async fn delete_disk(&self, id: &SandboxId) -> Result<(), Error> {
+        self.pool.delete_disk(id).await
+    }
+
+    async fn resize(&self, id: &SandboxId, resources: Resources) -> Result<(), Error> {
+        if self.records.read(id)?.is_some() {
+            self.cgroups.set_limits(id, resources).map_err(jail)?;
+        }
+        self.pool.resize_disk(id, bytes(resources.disk_mb)).await
+    }
+
+    async fn copy_disk(&self, from: &SandboxId, to: &SandboxId, resources: Resources) -> Result<(), Error> {
+        self.pool.copy_disk(from, to, bytes(resources.disk_mb)).await
+    }
+
+    async fn take_snapshot(&self, id: &SandboxId, snapshot: &TemplateId) -> Result<(), Error> {
+        self.pool.take_snapshot(id, snapshot).await
+    }
+
+    async fn delete_snapshot(&self, snapshot: &TemplateId) -> Result<(), Error> {
+        self.pool.delete_snapshot(snapshot).await
+    }
+
+    async fn snapshots(&self) -> Result<Vec<TemplateId>, Error> {
+        self.pool.snapshots().await
     }
 
     async fn destroy(&self, id: &SandboxId) -> Result<(), Error> {
-        let mut errors = Vec::new();
-        let mut note = |result: Result<(), Error>| {
-            if let Err(error) = result {
-                errors.push(error);
-            }
-        };
-        let record = self.records.read(id).unwrap_or_else(|error| {
-            note(Err(error));
-            None
-        });
-        let ended = self.end_processes(id, record.as_ref()).await;
-        let processes_gone = ended.is_ok();
-        note(ended);
-        note(self.remove_cgroups(id).await);
-        note(self.pool.delete_disk(id).await);
-        // A slot in which something still runs must not be given to another sandbox. The record goes first: were the slot given back twice, the second
-        // time would take it from whoever has it by then; a slot without a record is freed by the next start.
-        if let Some(record) = record.filter(|_| processes_gone) {
-            match self.records.remove(id) {
-                Ok(()) => note(self.network.release(record.slot).await.map_err(network_error)),
-                Err(error) => note(Err(error)),
-            }
+        let mut errors = self.end(id).await;
+        if let Err(error) = self.pool.delete_disk(id).await {
+            errors.push(error);
         }
-        match errors.len() {
-            0 => Ok(()),
-            _ => Err(Error::Teardown { what: id.to_string(), errors }),
-        }
+        collected(id, errors)
     }
 
     async fn inventory(&self) -> Result<Vec<SandboxId>, Error> {
@@ -282,15 +378,40 @@ impl Backend for Native {
         Ok(ids)
     }
 
+    async fn observe(&self, id: &SandboxId) -> Result<Observed, Error> {
+        let process = self.records.read(id)?.and_then(|record| record.process);
+        let processes = process.is_some_and(|p| p.open().is_some() && self.cgroups.contains(id, p.pid));
+        Ok(Observed {
+            processes,
+            frozen: processes && self.cgroups.is_frozen(id),
+            disk: self.pool.read_disk(id).await?.is_some(),
+        })
+    }
+
     async fn stats(&self, id: &SandboxId) -> Result<Stats, Error> {
         let usage = self.cgroups.usage(id).map_err(jail)?;
         let disk_used = self.pool.disk_used(id).await?;
-        Ok(Stats { cpu_usec: usage.cpu_usec, memory_used: usage.memory, memory_cache: usage.cache, disk_used })
+        let slot = self.records.read(id)?.map(|record| record.slot);
+        Ok(Stats {
+            cpu_usec: usage.cpu_usec,
+            memory_used: usage.memory,
+            memory_cache: usage.cache,
+            disk_used,
+            network_bytes: slot.map(|slot| self.network.traffic(slot)).unwrap_or_default(),
+        })
     }
 
     async fn has_build(&self, build: &BuildId) -> bool {
         matches!(self.pool.open_build(build), Ok(Some(_)))
     }
+}
+
+fn bytes(mib: u32) -> u64 {
+    u64::from(mib) << 20
+}
+
+fn collected(id: &SandboxId, errors: Vec<Error>) -> Result<(), Error> {
+    if errors.is_empty() { Ok(()) } else { Err(Error::Teardown { what: id.to_string(), errors }) }
 }
 
 fn hosts(id: &SandboxId, slot: &Slot) -> String {

@@ -1,9 +1,10 @@
 //! The storage pool: copy-on-write disks with quotas.
 //!
-//! One btrfs filesystem, or plain directories where that cannot be had. `sandboxes/<id>` is a sandbox's disk, `templates/<build>/rootfs`
-//! a root filesystem. One server at a time may have a pool open: opening removes what an earlier one left unfinished.
+//! One btrfs filesystem, or plain directories where that cannot be had. `sandboxes/<id>` is a sandbox's disk, `snapshots/<id>` a copy of
+//! one, `templates/<build>/rootfs` a root filesystem. One server at a time may have a pool open: opening removes what an earlier one left unfinished.
 
 mod build;
+mod copy;
 mod facts;
 mod image;
 mod place;
@@ -75,6 +76,7 @@ struct Inner {
     reserve: u64,
     sandboxes: OwnedFd,
     templates: OwnedFd,
+    snapshots: OwnedFd,
     builds: Mutex<HashMap<BuildId, Arc<OwnedFd>>>,
     /// Quota groups of deleted subvolumes that the kernel was not ready to remove.
     leftover: Mutex<VecDeque<u64>>,

@@ -13,6 +13,8 @@ mod query;
 mod sandbox_ref;
 mod sandboxes;
 mod server;
+mod sleep;
+mod snapshots;
 mod stated;
 mod teams;
 mod template_ref;
@@ -85,6 +87,15 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(timeouts::connect))
         .routes(routes!(timeouts::connect_v1))
         .routes(routes!(timeouts::resume))
+        .routes(routes!(sleep::pause))
+        .routes(routes!(sleep::recover))
+        .routes(routes!(sleep::archive))
+        .routes(routes!(sleep::resize))
+        .routes(routes!(sleep::hotplug_memory))
+        .routes(routes!(snapshots::fork))
+        .routes(routes!(snapshots::clone))
+        .routes(routes!(snapshots::take_snapshot))
+        .routes(routes!(snapshots::list_snapshots))
         .routes(routes!(logs::sandbox_logs))
         .routes(routes!(logs::sandbox_log_page))
         .routes(routes!(metrics::sandbox_metrics))
@@ -99,7 +110,7 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(templates::list_templates))
         .routes(routes!(templates::list_templates_v2))
         .routes(routes!(templates::default_templates))
-        .routes(routes!(templates::get_template))
+        .routes(routes!(templates::get_template, snapshots::delete_template))
         .routes(routes!(templates::get_alias))
         .routes(routes!(teams::list_teams))
         .routes(routes!(teams::team_metrics))
@@ -107,6 +118,7 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(keys::list_keys, keys::create_key))
         .routes(routes!(keys::rename_key, keys::delete_key))
         .routes(routes!(server::status))
+        .routes(routes!(server::check))
 }
 
 /// Routes for everybody.

@@ -6,6 +6,8 @@ mod layers;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use cabana_runtime::{ColdConfig, ColdPatience as Patience};
+use cabana_types::Secret;
 use cabana_types::limits::{CPU_COUNT, DISK_MB, MAX_TIMEOUT_SECONDS, MEMORY_MB};
 use serde::Deserialize;
 
@@ -40,7 +42,11 @@ pub struct Config {
     pub metrics: Metrics,
     /// How events are sent to webhooks.
     pub webhooks: Webhooks,
-    /// How long things are remembered.
+    /// How sandboxes sleep.
+    pub pause: Pause,
+    /// Where the disks of long-sleeping sandboxes go.
+    pub archive: Archive,
+    /// How long things are kept.
     pub retention: Retention,
 }
 
@@ -144,12 +150,44 @@ pub struct Webhooks {
     pub retry_seconds: u32,
 }
 
-/// How long things are remembered.
+/// How sandboxes sleep.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pause {
+    /// Whether the memory of those that sleep with it is given back as far as the kernel can.
+    pub reclaim_memory: bool,
+}
+
+/// Where the disks of long-sleeping sandboxes go.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Archive {
+    /// A directory, or `s3://bucket/prefix`; empty for a directory in the data directory.
+    pub location: String,
+    /// URL of an S3-compatible service; empty for AWS.
+    pub endpoint: String,
+    /// The bucket's region.
+    pub region: String,
+    /// Who we are to the service.
+    pub key_id: String,
+    /// The key's secret.
+    pub secret: Secret,
+    /// Whether the endpoint may be `http://`.
+    pub allow_http: bool,
+}
+
+/// How long things are kept.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Retention {
-    /// Days for which an ended sandbox is.
+    /// Days for which an ended sandbox is remembered.
     pub tombstone_days: u32,
+    /// Days asleep after which a sandbox is archived; 0 for never.
+    pub archive_after_days: u32,
+    /// Days asleep after which only what its owner marked is kept of a sandbox; 0 for never.
+    pub recycle_after_days: u32,
+    /// Hours for which the disk of a failed sandbox is kept.
+    pub failed_hours: u32,
 }
 
 /// What is wrong with the configuration.
@@ -213,6 +251,22 @@ impl Config {
         self.data_dir.join("cabana.db")
     }
 
+    /// Where the disks of long-sleeping sandboxes go.
+    pub fn cold_storage(&self) -> ColdConfig {
+        let archive = &self.archive;
+        let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let inside = || self.data_dir.join("archive").to_string_lossy().into_owned();
+        ColdConfig {
+            location: text(&archive.location).unwrap_or_else(inside),
+            endpoint: text(&archive.endpoint),
+            region: text(&archive.region),
+            key_id: text(&archive.key_id),
+            secret: (!archive.secret.expose().is_empty()).then(|| archive.secret.clone()),
+            allow_http: archive.allow_http,
+            patience: Patience::default(),
+        }
+    }
+
     /// The file with the first key, for the command line on this machine.
     pub fn key_file(&self) -> PathBuf {
         self.data_dir.join("key")
@@ -248,6 +302,11 @@ impl Config {
                 return Err(("tls.mode", "\"files\" needs domain: the name that the certificate is for".to_owned()));
             }
         }
+        let location = &self.archive.location;
+        if !location.is_empty() && !location.starts_with('/') && !location.starts_with("s3://") {
+            let text = format!("{location:?} is neither an absolute path nor s3://bucket/prefix");
+            return Err(("archive.location", text));
+        }
         let limits = &self.limits;
         let checks = [
             ("limits.max_sandboxes", limits.max_sandboxes, 1..=100_000, false),
@@ -264,6 +323,9 @@ impl Config {
             ("webhooks.timeout_seconds", self.webhooks.timeout_seconds, 1..=60, false),
             ("webhooks.retry_seconds", self.webhooks.retry_seconds, 1..=3600, false),
             ("retention.tombstone_days", self.retention.tombstone_days, 0..=3650, false),
+            ("retention.archive_after_days", self.retention.archive_after_days, 0..=36500, false),
+            ("retention.recycle_after_days", self.retention.recycle_after_days, 0..=36500, false),
+            ("retention.failed_hours", self.retention.failed_hours, 0..=87600, false),
         ];
         for (name, value, range, zero_is_fine) in checks {
             let fine = range.contains(&value) || (zero_is_fine && value == 0);

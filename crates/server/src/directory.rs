@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 pub use cabana_store::Traffic;
 use cabana_types::{SandboxId, Secret};
@@ -22,6 +22,8 @@ pub struct Route {
     pub access_token: Option<Secret>,
     /// What requests to its other ports need.
     pub traffic: Traffic,
+    /// What is under way between the edge and it.
+    pub activity: Arc<Activity>,
     /// Cancelled when the sandbox ends: every stream through the edge is then dropped at once.
     pub gone: CancellationToken,
 }
@@ -71,5 +73,66 @@ impl Directory {
 
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<SandboxId, Arc<Route>>> {
         self.routes.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// What goes on between the edge and one sandbox, so that it is not laid to rest in the middle of something.
+#[derive(Debug, Default)]
+pub struct Activity(Mutex<Doings>);
+
+#[derive(Debug, Default)]
+struct Doings {
+    /// Requests, answers and tunnels under way.
+    open: usize,
+    /// Whether there was any since somebody last looked.
+    touched: bool,
+    /// Nothing new may begin: the sandbox is about to sleep.
+    closed: bool,
+}
+
+impl Activity {
+    /// Something begins; `None` if the sandbox is about to sleep.
+    pub fn begin(self: &Arc<Self>) -> Option<Busy> {
+        let mut doings = self.doings();
+        if doings.closed {
+            return None;
+        }
+        doings.open += 1;
+        doings.touched = true;
+        Some(Busy(Arc::clone(self)))
+    }
+
+    /// Whether something is under way, or was since this was last asked.
+    pub fn take_busy(&self) -> bool {
+        let mut doings = self.doings();
+        std::mem::take(&mut doings.touched) || doings.open > 0
+    }
+
+    /// Lets nothing new begin, unless something is under way or was; `false` then.
+    pub fn close(&self) -> bool {
+        let mut doings = self.doings();
+        doings.closed = doings.open == 0 && !doings.touched;
+        doings.closed
+    }
+
+    /// Lets things begin again.
+    pub fn open(&self) {
+        self.doings().closed = false;
+    }
+
+    fn doings(&self) -> MutexGuard<'_, Doings> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Something that is under way, for as long as this exists.
+#[derive(Debug)]
+pub struct Busy(Arc<Activity>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let mut doings = self.0.doings();
+        doings.open -= 1;
+        doings.touched = true;
     }
 }

@@ -33,15 +33,36 @@ use self::link::Link;
 pub use self::link::Peer;
 use self::reach::Reaches;
 use self::signature::{SignedLink, is_signed_link};
-use crate::directory::{Directory, Route};
+use crate::directory::{Busy, Directory, Route};
 
+/// How often a request tries to wake a sandbox.
+const WAKES: usize = 3;
 /// What a request by an unknown name under the domain is told.
 const NOTHING_HERE: &str = "There is nothing by this name: the API is at api.DOMAIN, a sandbox at PORT-ID.DOMAIN";
 /// What a request for another server is told.
 const FOREIGN: &str = "This server does not speak for the host that was asked for";
 
-/// Remembers sandboxes that ended.
-pub trait Tombstones: Send + Sync {
+/// What a request for a sandbox that is not up led to.
+#[derive(Debug)]
+pub enum Absent {
+    /// It has woken.
+    Woken(Arc<Route>),
+    /// It is not there, in words why, if it ever was.
+    Gone(Option<String>),
+    /// It should have woken and could not: there is no room, or something failed.
+    Failed {
+        /// Whether there was no room.
+        full: bool,
+        /// What happened.
+        message: String,
+    },
+}
+
+/// Knows about sandboxes that are not up.
+pub trait Sleepers: Send + Sync {
+    /// A request came for a sandbox that is not up: it wakes, where its owner wants that.
+    fn touch<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Absent>;
+
     /// Why a sandbox is not there, in words, if it ever was.
     fn why<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Option<String>>;
 }
@@ -53,16 +74,16 @@ pub type DiskUsed = Arc<dyn Fn(&SandboxId) -> BoxFuture<'static, Option<u64>> + 
 pub struct Edge {
     directory: Arc<Directory>,
     domain: Option<String>,
-    gone: Arc<dyn Tombstones>,
+    sleepers: Arc<dyn Sleepers>,
     disk_used: Option<DiskUsed>,
     reaches: Reaches,
 }
 
 impl Edge {
     /// An edge for the sandboxes of `directory`. With a domain (a port in it is ignored), only hosts directly under it name sandboxes.
-    pub fn new(directory: Arc<Directory>, domain: Option<String>, gone: Arc<dyn Tombstones>) -> Self {
+    pub fn new(directory: Arc<Directory>, domain: Option<String>, sleepers: Arc<dyn Sleepers>) -> Self {
         let domain = domain.map(|domain| bare_host(&domain).to_ascii_lowercase()).filter(|domain| !domain.is_empty());
-        Self { directory, domain, gone, disk_used: None, reaches: Reaches::new() }
+        Self { directory, domain, sleepers, disk_used: None, reaches: Reaches::new() }
     }
 
     /// Tells the guest the use of its disk when it is asked for metrics: it cannot see its own quota.
@@ -91,7 +112,7 @@ impl Edge {
             Asked::Invalid(message) => Ok(answer::text(message)),
             Asked::Nothing if is_signed_link(request.uri()) => Ok(self.answer_signed_link(request).await),
             Asked::Nothing => match self.owner_of_token(request.headers()) {
-                Some(route) => Ok(self.pass(route, GUEST_PORT, request).await),
+                Some(route) => Ok(self.answer(guest_of(&route), request).await),
                 None => Err(request),
             },
         }
@@ -110,7 +131,7 @@ impl Edge {
         }
         let link = SignedLink::read(request.method(), request.uri());
         match link.and_then(|link| link.find(&self.directory)) {
-            Some(route) => self.pass(route, GUEST_PORT, request).await,
+            Some(route) => self.answer(guest_of(&route), request).await,
             None => answer::error(StatusCode::UNAUTHORIZED, "invalid signature"),
         }
     }
@@ -119,18 +140,40 @@ impl Edge {
         if target.port == GUEST_PORT && is_preflight(request.method(), request.headers()) {
             return answer::preflight(request.headers());
         }
-        match self.directory.get(&target.id) {
-            Some(route) => self.pass(route, target.port, request).await,
-            None => {
+        match self.enter(&target.id).await {
+            Ok((route, busy)) => self.pass(route, target.port, request, busy).await,
+            Err(refusal) => {
                 let navigation = is_navigation(request.method(), request.headers());
-                let refusal = Refusal::NotFound(self.gone.why(&target.id).await);
                 answer::refusal(&target.id, target.port, &refusal, navigation)
             }
         }
     }
 
+    /// The way to a sandbox, which is kept from sleeping meanwhile; one that sleeps is woken where its owner wants that.
+    async fn enter(&self, id: &SandboxId) -> Result<(Arc<Route>, Busy), Refusal> {
+        if let Some(route) = self.directory.get(id)
+            && let Some(busy) = route.activity.begin()
+        {
+            return Ok((route, busy));
+        }
+        // One that has just woken may be falling asleep again, so look more than once.
+        for _ in 0..WAKES {
+            match self.sleepers.touch(id).await {
+                Absent::Woken(route) => {
+                    if let Some(busy) = route.activity.begin() {
+                        return Ok((route, busy));
+                    }
+                }
+                Absent::Gone(reason) => return Err(Refusal::NotFound(reason)),
+                Absent::Failed { full: true, message } => return Err(Refusal::NoRoom(message)),
+                Absent::Failed { full: false, message } => return Err(Refusal::NotWoken(message)),
+            }
+        }
+        Err(Refusal::NotWoken("it fell asleep again".into()))
+    }
+
     /// Carries a request to a sandbox that is up.
-    async fn pass(&self, route: Arc<Route>, port: u16, mut request: Request<Intake>) -> Response<Body> {
+    async fn pass(&self, route: Arc<Route>, port: u16, mut request: Request<Intake>, busy: Busy) -> Response<Body> {
         if port == GUEST_PORT && host_only::is_host_only(request.uri().path()) {
             return answer::error(StatusCode::NOT_FOUND, "not found");
         }
@@ -157,7 +200,7 @@ impl Edge {
         *request.version_mut() = Version::HTTP_11;
         request.extensions_mut().clear();
 
-        let answered = forward(self.reaches.of(&route), port, request, wish, link).await;
+        let answered = forward(self.reaches.of(&route), port, request, wish, link, busy).await;
         match answered {
             Ok(mut response) => {
                 if port == GUEST_PORT {
@@ -167,8 +210,11 @@ impl Edge {
             }
             Err(refusal) => {
                 // Whatever went wrong, a sandbox that ended meanwhile is the cause.
-                let refusal =
-                    if route.gone.is_cancelled() { Refusal::NotFound(self.gone.why(&route.id).await) } else { refusal };
+                let refusal = if route.gone.is_cancelled() {
+                    Refusal::NotFound(self.sleepers.why(&route.id).await)
+                } else {
+                    refusal
+                };
                 answer::refusal(&route.id, port, &refusal, navigation)
             }
         }
@@ -181,6 +227,10 @@ impl Edge {
             request.headers_mut().insert(DISK_USED_HEADER, HeaderValue::from(bytes));
         }
     }
+}
+
+fn guest_of(route: &Route) -> Target {
+    Target { id: route.id.clone(), port: GUEST_PORT }
 }
 
 /// The target as a server that is not a proxy expects it.

@@ -88,6 +88,14 @@ impl Refusal {
         )
     }
 
+    /// The sandbox failed, and what to do.
+    pub fn failed(id: &SandboxId, cause: &cabana_types::sandbox::EndCause) -> Self {
+        Self::new(
+            ErrorCode::SandboxNotFound,
+            format!("Sandbox {id} {}; its disk is kept: POST /sandboxes/{id}/recover boots it again", cause.describe()),
+        )
+    }
+
     /// The sandbox is gone, and why.
     pub fn ended(id: &SandboxId, cause: &cabana_types::sandbox::EndCause) -> Self {
         Self::new(ErrorCode::SandboxNotFound, format!("Sandbox {id} {}; create a new one", cause.describe()))
@@ -97,6 +105,11 @@ impl Refusal {
     pub fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
         tracing::error!(error = cabana_runtime::error::chain(error), "a request failed");
         Self::new(ErrorCode::Internal, "The server failed; its log says more under the id in the header x-request-id")
+    }
+
+    /// What it says.
+    pub fn message(&self) -> &str {
+        &self.message
     }
 
     /// The code of the answer.
@@ -126,8 +139,10 @@ pub fn status(code: ErrorCode) -> StatusCode {
         ErrorCode::SandboxCapacityUnavailable => StatusCode::TOO_MANY_REQUESTS,
         ErrorCode::SandboxUnresponsive => StatusCode::BAD_GATEWAY,
         ErrorCode::StorageFull => StatusCode::INSUFFICIENT_STORAGE,
-        ErrorCode::ServiceUnavailable => StatusCode::SERVICE_UNAVAILABLE,
-        ErrorCode::SandboxCreateFailed | ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        ErrorCode::ServiceUnavailable | ErrorCode::GuestUnresponsive => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorCode::SandboxChangeFailed | ErrorCode::SandboxCreateFailed | ErrorCode::Internal => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
     }
 }
 
@@ -138,7 +153,7 @@ impl IntoResponse for Refusal {
         let mut response = (status, Json(body)).into_response();
         match self.code {
             // Room does not appear within the seconds that clients would wait: tell the caller at once.
-            ErrorCode::SandboxCapacityUnavailable => {
+            ErrorCode::SandboxCapacityUnavailable | ErrorCode::GuestUnresponsive => {
                 response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
             }
             ErrorCode::ServiceUnavailable => {
@@ -205,6 +220,39 @@ impl From<lifecycle::CreateError> for Refusal {
             ),
             E::Store(error) => error.into(),
             error @ E::Fault { .. } => Self::internal(&error),
+        }
+    }
+}
+
+impl From<lifecycle::ChangeError> for Refusal {
+    fn from(error: lifecycle::ChangeError) -> Self {
+        use lifecycle::ChangeError as E;
+        let text = error.to_string();
+        match error {
+            E::Ended { id, cause } => Self::ended(&id, &cause),
+            E::Conflict { id, state } => Self::new(
+                ErrorCode::SandboxStateConflict,
+                format!("Sandbox {id} is {state}, so this cannot be done now; see GET /sandboxes/{id}"),
+            ),
+            E::Capacity { limit } => lifecycle::CreateError::Capacity { limit }.into(),
+            E::Failed { id, what, message } => Self::new(
+                ErrorCode::SandboxChangeFailed,
+                format!("Sandbox {id} could not be {what} and is as before: {message}"),
+            ),
+            E::InUse { id, used } => Self::new(
+                ErrorCode::SandboxStateConflict,
+                format!("Sandbox {id} uses {used} MiB of memory, more than it shall have; end something in it first"),
+            ),
+            E::Unresponsive(id) => Self::new(
+                ErrorCode::GuestUnresponsive,
+                format!(
+                    "The guest of sandbox {id} does not answer; it keeps running. POST /sandboxes/{id}/recover boots it afresh"
+                ),
+            ),
+            E::Unsupported(text) => Self::new(ErrorCode::NotSupported, text),
+            E::Slow(_) => Self::new(ErrorCode::ServiceUnavailable, format!("{text}; try again in a while")),
+            E::ShuttingDown => Self::new(ErrorCode::ServiceUnavailable, "The server is shutting down; try again"),
+            E::Store(error) => error.into(),
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod data_dir;
 pub mod directory;
 pub mod edge;
 pub mod error;
+mod failpoint;
 pub mod lifecycle;
 pub mod server;
 pub mod tls;

@@ -4,41 +4,55 @@
 //!
 //! Each sandbox of which something may be in the world has an [`Entry`], whose lock is held by whoever asks the backend about it.
 
+mod archive;
 mod backoff;
+mod check;
+mod copies;
 mod create;
+mod drive;
 mod end;
 mod expiry;
+mod guest;
 mod history;
 mod housekeeping;
+mod idle;
 mod journal;
 mod recover;
 mod registry;
+mod replacement;
+mod resize;
+mod retention;
 mod sampling;
+mod sleep;
 mod usage;
 mod watch;
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use cabana_runtime::{Backend, Live};
+use cabana_runtime::{Backend, ColdStore, Live};
 use cabana_store::{Sandbox, Store};
 use cabana_types::SandboxId;
-use cabana_types::sandbox::EndCause;
+use cabana_types::sandbox::{EndCause, State};
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::Config;
-use crate::directory::{Directory, Route};
+use crate::config::{self, Config};
+use crate::directory::{Activity, Directory, Route};
+use crate::failpoint;
 use expiry::Expiry;
 use registry::{Entry, Registry};
+use replacement::Replacements;
 use sampling::Teams;
 use usage::Meter;
 
 pub use create::{CreateError, Wish};
+pub use drive::ChangeError;
 pub use history::Range;
 pub use journal::{LEVELS, Noted};
+pub use sleep::{Pause, Woken};
 pub use usage::UsageError;
 
 /// How long a caller waits until what it ended is removed. The intent is durable by then; the rest may go on without it.
@@ -62,6 +76,11 @@ pub struct Lifecycle {
     /// How long a sandbox may take to come up.
     launch_limit: Duration,
     sweeps: Semaphore,
+    replacements: Replacements,
+    /// Whether the memory of paused sandboxes is given back as far as the kernel can.
+    reclaim: bool,
+    retention: config::Retention,
+    cold: Arc<ColdStore>,
     tasks: TaskTracker,
     stopping: CancellationToken,
 }
@@ -74,7 +93,13 @@ impl std::fmt::Debug for Lifecycle {
 
 impl Lifecycle {
     /// Nothing runs yet: call [`Lifecycle::recover`], then [`Lifecycle::start`].
-    pub fn new(store: Store, backend: Arc<dyn Backend>, directory: Arc<Directory>, config: &Config) -> Arc<Self> {
+    pub fn new(
+        store: Store,
+        backend: Arc<dyn Backend>,
+        cold: Arc<ColdStore>,
+        directory: Arc<Directory>,
+        config: &Config,
+    ) -> Arc<Self> {
         let limits = &config.limits;
         Arc::new(Self {
             store,
@@ -87,16 +112,20 @@ impl Lifecycle {
             max_sandboxes: limits.max_sandboxes,
             launch_limit: Duration::from_secs(u64::from(limits.start_seconds)),
             sweeps: Semaphore::new(SWEEPS),
+            replacements: Replacements::default(),
+            reclaim: config.pause.reclaim_memory,
+            retention: config.retention.clone(),
+            cold,
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         })
     }
 
     /// Starts the timer, the sampling and the housekeeping.
-    pub fn start(self: &Arc<Self>, tombstones: Duration) {
+    pub fn start(self: &Arc<Self>) {
         self.tasks.spawn(Arc::clone(self).run_timer());
         self.tasks.spawn(Arc::clone(self).sample());
-        self.tasks.spawn(Arc::clone(self).keep_house(tombstones));
+        self.tasks.spawn(Arc::clone(self).keep_house());
     }
 
     /// Stops acting. Sandboxes stay up; what is under way gets a while to finish.
@@ -114,6 +143,7 @@ impl Lifecycle {
         // In a task of its own: a client that hangs up must not stop it between the intent and the deed.
         let task = self.tasks.spawn(async move {
             this.store.end(id.clone(), cause, Timestamp::now()).await?;
+            failpoint::hit("kill.written");
             Ok(this.sweep(&id))
         });
         let entry = task.await.unwrap_or(Err(cabana_store::Error::Closed))?;
@@ -170,11 +200,15 @@ impl Lifecycle {
             guest_socket: live.guest_socket,
             access_token: sandbox.access_token.clone(),
             traffic: sandbox.traffic.clone(),
+            activity: Arc::new(Activity::default()),
             gone: gone.clone(),
         });
         self.expiry.set(&live.id, sandbox.end_at, Timestamp::now());
         let entry = self.registry.entry(&live.id);
-        *entry.meter.lock().unwrap_or_else(PoisonError::into_inner) = Some(Meter::new(sandbox));
+        match &mut *entry.meter.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(meter) => meter.again(sandbox),
+            meter => *meter = Some(Meter::new(sandbox)),
+        }
         self.tasks.spawn(Arc::clone(self).watch(live.id, live.vitals, gone, oom_kills_told));
     }
 
@@ -182,6 +216,20 @@ impl Lifecycle {
     fn withdraw(&self, id: &SandboxId) {
         self.directory.remove(id);
         self.expiry.remove(id);
+    }
+}
+
+/// What became of a sandbox that is not up, in a sentence for whoever asks for it.
+pub fn words(sandbox: &Sandbox) -> Option<String> {
+    match &sandbox.state {
+        State::Pausing { why, .. } | State::Paused { why, .. } | State::Archiving { why, .. } => {
+            Some(format!("The sandbox {}; connect to it to resume it.", why.describe()))
+        }
+        State::Failed { cause } => {
+            Some(format!("The sandbox {}; recover it to go on from its disk.", cause.describe()))
+        }
+        State::Ending { cause } | State::Ended { cause } => Some(format!("The sandbox {}.", cause.describe())),
+        State::Creating | State::Running | State::Resuming { .. } => None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cabana_runtime::Backend;
+use cabana_runtime::{Backend, ColdStore};
 use cabana_store::{Build, BuildStatus, Store};
 use cabana_types::{BuildId, Resources, SandboxId, Secret, TemplateId};
 use futures_util::future::BoxFuture;
@@ -18,9 +18,9 @@ use crate::bounds::Bounds;
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::directory::Directory;
-use crate::edge::{self, Edge, Tombstones};
+use crate::edge::{self, Absent, Edge, Sleepers};
 use crate::error::Error;
-use crate::lifecycle::Lifecycle;
+use crate::lifecycle::{ChangeError, Lifecycle, Woken, words};
 use crate::tls::Tls;
 use crate::webhooks::Courier;
 
@@ -52,10 +52,10 @@ impl Server {
         let (keys, fresh_key) = Keys::open(&store, &config.key_file()).await?;
         let bounds = Bounds::new(&config.limits);
         let directory = Arc::new(Directory::default());
-        let lifecycle = Lifecycle::new(store.clone(), backend, Arc::clone(&directory), config);
+        let cold = Arc::new(ColdStore::open(&config.cold_storage()).await?);
+        let lifecycle = Lifecycle::new(store.clone(), backend, cold, Arc::clone(&directory), config);
         lifecycle.recover().await?;
-        let days = u64::from(config.retention.tombstone_days);
-        lifecycle.start(Duration::from_secs(days * 24 * 3600));
+        lifecycle.start();
         let domain = config.public_domain(address.port());
         let app = Arc::new(App { store, lifecycle, keys, bounds, domain, webhooks: config.webhooks.clone() });
         Ok(Self { listener, address, tls, app, directory, fresh_key, _data_dir: data_dir })
@@ -79,8 +79,8 @@ impl Server {
     /// Serves until `shutdown`. Sandboxes stay up.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
         let Self { listener, tls, app, directory, _data_dir: data_dir, .. } = self;
-        let gone = Arc::new(Gone { store: app.store.clone() });
-        let edge = Edge::new(directory, app.domain.clone(), gone).with_disk_used(disk_used(&app.lifecycle));
+        let asleep = Arc::new(Asleep { app: Arc::clone(&app) });
+        let edge = Edge::new(directory, app.domain.clone(), asleep).with_disk_used(disk_used(&app.lifecycle));
         let edge = Arc::new(edge);
         let courier = Courier::start(app.store.clone(), &app.webhooks);
         let noting = tokio::spawn(note_keys(Arc::clone(&app), shutdown.clone()));
@@ -178,18 +178,29 @@ fn first_team() -> cabana_types::TeamId {
     FIRST_TEAM.parse().expect("the first team's id is a valid one")
 }
 
-/// Tells the edge why a sandbox is not there.
+/// Tells the edge about sandboxes that are not up.
 #[derive(Debug)]
-struct Gone {
-    store: Store,
+struct Asleep {
+    app: Arc<App>,
 }
 
-impl Tombstones for Gone {
-    fn why<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Option<String>> {
+impl Sleepers for Asleep {
+    fn touch<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Absent> {
         Box::pin(async move {
-            let sandbox = self.store.sandbox(id).await.ok().flatten()?;
-            sandbox.state.cause().map(|cause| format!("The sandbox {}.", cause.describe()))
+            match self.app.lifecycle.wake(id).await {
+                Woken::Up(route) => Absent::Woken(route),
+                Woken::No(reason) => Absent::Gone(reason),
+                Woken::Failed(ChangeError::Ended { .. }) => Absent::Gone(self.why(id).await),
+                Woken::Failed(error) => Absent::Failed {
+                    full: matches!(error, ChangeError::Capacity { .. }),
+                    message: cabana_runtime::error::chain(&error),
+                },
+            }
         })
+    }
+
+    fn why<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move { words(&self.app.store.sandbox(id).await.ok().flatten()?) })
     }
 }
 

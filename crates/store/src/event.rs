@@ -23,14 +23,30 @@ kinds! {
     REQUESTED = "sandbox.lifecycle.requested";
     /// It came up.
     CREATED = "sandbox.lifecycle.created";
-    /// Something about it changed while it ran; `reason` is `timeout` or `oom`.
+    /// Something about it changed while it ran; `reason` is `timeout`, `resize` or `oom`.
     UPDATED = "sandbox.lifecycle.updated";
-    /// It sleeps.
+    /// It is to be paused; `cause` says why.
+    PAUSING = "sandbox.lifecycle.pausing";
+    /// It sleeps; `pauseMode` says how it is kept.
     PAUSED = "sandbox.lifecycle.paused";
-    /// It is awake again.
+    /// It is to be woken.
+    RESUMING = "sandbox.lifecycle.resuming";
+    /// It is up again.
     RESUMED = "sandbox.lifecycle.resumed";
-    /// A snapshot of it was taken.
+    /// It could not be paused, resumed or archived, and is as before; `reason` says why.
+    UNCHANGED = "sandbox.lifecycle.unchanged";
+    /// It slept with its memory, and that is gone; its disk is there.
+    MEMORY_LOST = "sandbox.lifecycle.memory_lost";
+    /// A copy of its disk was made.
     SNAPSHOTTED = "sandbox.lifecycle.snapshotted";
+    /// Its disk is on its way to cold storage.
+    ARCHIVING = "sandbox.lifecycle.archiving";
+    /// Its disk is in cold storage alone.
+    ARCHIVED = "sandbox.lifecycle.archived";
+    /// Its disk came back from cold storage.
+    RESTORED = "sandbox.lifecycle.restored";
+    /// It ended by itself; its disk is kept for a while.
+    FAILED = "sandbox.lifecycle.failed";
     /// It is to be removed; `cause` says why.
     ENDING = "sandbox.lifecycle.ending";
     /// Nothing of it is left; `cause` says why.

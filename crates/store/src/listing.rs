@@ -1,4 +1,4 @@
-//! Listing running sandboxes, page by page. A page goes on after the last row of the one before, so that sandboxes which
+//! Listing sandboxes, page by page. A page goes on after the last row of the one before, so that sandboxes which
 //! come and go in between neither repeat nor hide others.
 
 use std::collections::BTreeMap;
@@ -29,11 +29,34 @@ pub struct Position {
     pub id: SandboxId,
 }
 
-/// Which running sandboxes to list.
+/// Sandboxes as listings sort them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// Up.
+    Running,
+    /// Asleep, or on the way into or out of it.
+    Paused,
+    /// Ended by themselves; their disks are there.
+    Failed,
+}
+
+impl Group {
+    fn states(self) -> &'static [&'static str] {
+        match self {
+            Group::Running => &["running"],
+            Group::Paused => &["pausing", "paused", "resuming", "archiving"],
+            Group::Failed => &["failed"],
+        }
+    }
+}
+
+/// Which sandboxes to list.
 #[derive(Debug, Clone)]
 pub struct SandboxQuery {
     /// Whose.
     pub team: TeamId,
+    /// In one of these states.
+    pub groups: Vec<Group>,
     /// With all of these labels.
     pub metadata: BTreeMap<String, String>,
     /// From this template only.
@@ -49,11 +72,18 @@ pub struct SandboxQuery {
 }
 
 impl Store {
-    /// Lists running sandboxes.
-    pub async fn running(&self, query: &SandboxQuery) -> Result<Vec<Sandbox>, Error> {
+    /// Lists sandboxes that came up once and have not ended.
+    pub async fn sandboxes(&self, query: &SandboxQuery) -> Result<Vec<Sandbox>, Error> {
+        // The first condition is that of the index.
         let mut sql: QueryBuilder<Sqlite> =
-            QueryBuilder::new("select * from sandboxes where state = 'running' and team = ");
+            QueryBuilder::new("select * from sandboxes where state <> 'ended' and started_at is not null and team = ");
         sql.push_bind(query.team.as_str().to_owned());
+        sql.push(" and state in (");
+        let mut states = sql.separated(", ");
+        for state in query.groups.iter().flat_map(|group| group.states()) {
+            states.push_bind(*state);
+        }
+        sql.push(")");
         for (name, value) in &query.metadata {
             sql.push(" and exists (select 1 from json_each(metadata) m where m.key = ")
                 .push_bind(name.clone())

@@ -1,10 +1,11 @@
-//! Sandboxes and the steps of their lives. A step is one transaction: the row and the event about it.
+//! Sandboxes as rows: the wish, the reading, what may change while they live, and the forgetting.
 
 use std::collections::BTreeMap;
 
-use cabana_types::sandbox::{EndCause, State, Step};
-use cabana_types::{BuildId, KeyId, Resources, SandboxId, Secret, TeamId, TemplateId};
+use cabana_types::sandbox::State;
+use cabana_types::{BuildId, KeyId, LifePolicy, Resources, SandboxId, Secret, TeamId, TemplateId};
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
@@ -51,6 +52,34 @@ pub struct Sandbox {
     pub ended_at: Option<Timestamp>,
     /// The key by which a repeated request finds it.
     pub idempotency: Option<Idempotency>,
+    /// What its owner wants of its life.
+    pub policy: LifePolicy,
+    /// What it boots with.
+    pub boot: Boot,
+    /// When it came into its state.
+    pub since: Timestamp,
+    /// The generation of its last archive.
+    pub archives: u32,
+    /// The digest of the last one that was completed.
+    pub archive_digest: Option<String>,
+}
+
+/// What a sandbox boots with: its template's part of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Boot {
+    /// User of commands that name none.
+    pub default_user: String,
+    /// Working directory of commands that name none.
+    pub default_workdir: Option<String>,
+    /// Environment of every command, below the sandbox's own.
+    pub env: BTreeMap<String, String>,
+}
+
+impl Default for Boot {
+    fn default() -> Self {
+        Self { default_user: "user".into(), default_workdir: None, env: BTreeMap::new() }
+    }
 }
 
 /// What a sandbox wants of requests to its ports, other than the guest's.
@@ -139,87 +168,6 @@ impl Store {
         rows.iter().map(decode).collect()
     }
 
-    /// It came up.
-    pub async fn up(&self, id: SandboxId, at: Timestamp, end_at: Timestamp) -> Result<Sandbox, Error> {
-        self.write(move |connection| {
-            Box::pin(async move {
-                let mut sandbox = take(connection, &id, Step::Up).await?;
-                sandbox.started_at = Some(at);
-                sandbox.end_at = end_at;
-                sqlx::query("update sandboxes set state = $2, started_at = $3, end_at = $4 where id = $1")
-                    .bind(id.as_str())
-                    .bind(sandbox.state.name())
-                    .bind(micros(at))
-                    .bind(micros(end_at))
-                    .execute(&mut *connection)
-                    .await
-                    .map_err(|e| Error::query("write that a sandbox is up", e))?;
-                sqlx::query("update templates set spawn_count = spawn_count + 1, last_spawned_at = $2 where id = $1")
-                    .bind(sandbox.template.as_str())
-                    .bind(micros(at))
-                    .execute(&mut *connection)
-                    .await
-                    .map_err(|e| Error::query("count a start", e))?;
-                let data = json!({ "state": sandbox.state.name() });
-                event::insert(connection, &id, &sandbox.team, event::CREATED, &data, at).await?;
-                Ok(sandbox)
-            })
-        })
-        .await
-    }
-
-    /// It shall end. From here on it is gone for every caller.
-    pub async fn end(&self, id: SandboxId, cause: EndCause, at: Timestamp) -> Result<Sandbox, Error> {
-        self.write(move |connection| Box::pin(end(connection, id, cause, at))).await
-    }
-
-    /// It shall end because its time is over, unless it got another time meanwhile; then that is in the answer.
-    pub async fn expire(&self, id: SandboxId, due: Timestamp, at: Timestamp) -> Result<Sandbox, Error> {
-        self.write(move |connection| {
-            Box::pin(async move {
-                let sandbox = read(connection, &id).await?;
-                sandbox.state.take(Step::End(EndCause::Expired))?;
-                if micros(sandbox.end_at) > micros(due) {
-                    return Ok(sandbox);
-                }
-                end(connection, id, EndCause::Expired, at).await
-            })
-        })
-        .await
-    }
-
-    /// Nothing of it is left in the world; its secrets are forgotten too. A failed creation frees its idempotency key, so that the
-    /// client may try again.
-    pub async fn swept(&self, id: SandboxId, at: Timestamp) -> Result<Sandbox, Error> {
-        self.write(move |connection| {
-            Box::pin(async move {
-                let mut sandbox = take(connection, &id, Step::Swept).await?;
-                sandbox.ended_at = Some(at);
-                sandbox.env_vars.clear();
-                sandbox.access_token = None;
-                sandbox.traffic.token = None;
-                if matches!(sandbox.state.cause(), Some(EndCause::CreateFailed { .. })) {
-                    sandbox.idempotency = None;
-                }
-                sqlx::query(
-                    "update sandboxes set state = $2, ended_at = $3, env_vars = '{}', access_token = null,
-                        traffic_token = null, idempotency_key = $4, idempotency_hash = $5 where id = $1",
-                )
-                .bind(id.as_str())
-                .bind(sandbox.state.name())
-                .bind(micros(at))
-                .bind(sandbox.idempotency.as_ref().map(|i| i.key.clone()))
-                .bind(sandbox.idempotency.as_ref().map(|i| i.request.to_vec()))
-                .execute(&mut *connection)
-                .await
-                .map_err(|e| Error::query("write that a sandbox has ended", e))?;
-                event::insert(connection, &id, &sandbox.team, event::KILLED, &why(&sandbox), at).await?;
-                Ok(sandbox)
-            })
-        })
-        .await
-    }
-
     /// Sets when a running sandbox expires; with `extend`, never to an earlier time.
     pub async fn set_end_at(
         &self,
@@ -252,6 +200,30 @@ impl Store {
         .await
     }
 
+    /// Gives a sandbox other limits.
+    pub async fn resize(&self, id: SandboxId, resources: Resources, at: Timestamp) -> Result<Sandbox, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let mut sandbox = read(connection, &id).await?;
+                sandbox.resources = resources;
+                sqlx::query("update sandboxes set cpu_count = $2, memory_mb = $3, disk_mb = $4 where id = $1")
+                    .bind(id.as_str())
+                    .bind(resources.cpu_count)
+                    .bind(resources.memory_mb)
+                    .bind(resources.disk_mb)
+                    .execute(&mut *connection)
+                    .await
+                    .map_err(|e| Error::query("write a sandbox's limits", e))?;
+                let details = json!({
+                    "cpuCount": resources.cpu_count, "memoryMB": resources.memory_mb, "diskSizeMB": resources.disk_mb,
+                });
+                event::updated(connection, &id, &sandbox.team, "resize", details, at).await?;
+                Ok(sandbox)
+            })
+        })
+        .await
+    }
+
     /// Forgets tombstones that are older than `before`, and the oldest where there are more than `keep`; at most `limit` of them, with
     /// their events. Answers how many.
     pub async fn purge(&self, before: Timestamp, keep: u32, limit: u32) -> Result<u64, Error> {
@@ -277,40 +249,7 @@ impl Store {
     }
 }
 
-async fn end(
-    connection: &mut SqliteConnection,
-    id: SandboxId,
-    cause: EndCause,
-    at: Timestamp,
-) -> Result<Sandbox, Error> {
-    let sandbox = take(connection, &id, Step::End(cause)).await?;
-    sqlx::query("update sandboxes set state = $2, cause = $3 where id = $1")
-        .bind(id.as_str())
-        .bind(sandbox.state.name())
-        .bind(sandbox.state.cause().map(|cause| column::json("cause", cause)).transpose()?)
-        .execute(&mut *connection)
-        .await
-        .map_err(|e| Error::query("write that a sandbox shall end", e))?;
-    event::insert(connection, &id, &sandbox.team, event::ENDING, &why(&sandbox), at).await?;
-    Ok(sandbox)
-}
-
-/// What the events of the end say.
-fn why(sandbox: &Sandbox) -> serde_json::Value {
-    match sandbox.state.cause() {
-        Some(cause) => json!({ "state": sandbox.state.name(), "cause": cause, "reason": cause.describe() }),
-        None => json!({ "state": sandbox.state.name() }),
-    }
-}
-
-/// The sandbox as it is after a step, which is not written yet.
-async fn take(connection: &mut SqliteConnection, id: &SandboxId, step: Step) -> Result<Sandbox, Error> {
-    let mut sandbox = read(connection, id).await?;
-    sandbox.state = sandbox.state.take(step)?;
-    Ok(sandbox)
-}
-
-async fn read(connection: &mut SqliteConnection, id: &SandboxId) -> Result<Sandbox, Error> {
+pub(crate) async fn read(connection: &mut SqliteConnection, id: &SandboxId) -> Result<Sandbox, Error> {
     let row = sqlx::query("select * from sandboxes where id = $1")
         .bind(id.as_str())
         .fetch_optional(connection)
@@ -321,10 +260,11 @@ async fn read(connection: &mut SqliteConnection, id: &SandboxId) -> Result<Sandb
 
 async fn insert(connection: &mut SqliteConnection, sandbox: &Sandbox) -> Result<(), Error> {
     sqlx::query(
-        "insert into sandboxes (id, team, template, build, alias, state, cause, cpu_count, memory_mb, disk_mb, pids, metadata,
+        "insert into sandboxes (id, team, template, build, alias, state, detail, cpu_count, memory_mb, disk_mb, pids, metadata,
             env_vars, access_token, secure, internet, created_at, started_at, end_at, ended_at, idempotency_key, idempotency_hash,
-            traffic_token, mask_host, https_ports)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)",
+            traffic_token, mask_host, https_ports, policy, boot, since, archives)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25,
+            $26, $27, $28, $29)",
     )
     .bind(sandbox.id.as_str())
     .bind(sandbox.team.as_str())
@@ -332,7 +272,7 @@ async fn insert(connection: &mut SqliteConnection, sandbox: &Sandbox) -> Result<
     .bind(sandbox.build.as_str())
     .bind(&sandbox.alias)
     .bind(sandbox.state.name())
-    .bind(sandbox.state.cause().map(|cause| column::json("cause", cause)).transpose()?)
+    .bind(detail(&sandbox.state)?)
     .bind(sandbox.resources.cpu_count)
     .bind(sandbox.resources.memory_mb)
     .bind(sandbox.resources.disk_mb)
@@ -351,6 +291,10 @@ async fn insert(connection: &mut SqliteConnection, sandbox: &Sandbox) -> Result<
     .bind(sandbox.traffic.token.as_ref().map(|token| token.expose().to_owned()))
     .bind(&sandbox.traffic.mask_host)
     .bind(column::json("https_ports", &sandbox.traffic.https_ports)?)
+    .bind(column::json("policy", &sandbox.policy)?)
+    .bind(column::json("boot", &sandbox.boot)?)
+    .bind(micros(sandbox.since))
+    .bind(sandbox.archives)
     .execute(connection)
     .await
     .map_err(|e| Error::query("write a sandbox", e))?;
@@ -359,14 +303,7 @@ async fn insert(connection: &mut SqliteConnection, sandbox: &Sandbox) -> Result<
 
 pub(crate) fn decode(row: &SqliteRow) -> Result<Sandbox, Error> {
     let row = Columns(row);
-    let name = row.text("state")?;
-    let state = match (name.as_str(), row.text_or_none("cause")?) {
-        ("creating", None) => State::Creating,
-        ("running", None) => State::Running,
-        ("ending", Some(_)) => State::Ending { cause: row.json("cause")? },
-        ("ended", Some(_)) => State::Ended { cause: row.json("cause")? },
-        _ => return Err(Error::decode("state", name)),
-    };
+    let state = state(&row.text("state")?, row.text_or_none("detail")?.as_deref())?;
     let idempotency = match (row.text_or_none("idempotency_key")?, row.hash_or_none("idempotency_hash")?) {
         (Some(key), Some(request)) => Some(Idempotency { key, request }),
         _ => None,
@@ -399,5 +336,27 @@ pub(crate) fn decode(row: &SqliteRow) -> Result<Sandbox, Error> {
         end_at: row.time("end_at")?,
         ended_at: row.time_or_none("ended_at")?,
         idempotency,
+        policy: row.json("policy")?,
+        boot: row.json("boot")?,
+        since: row.time("since")?,
+        archives: row.number("archives")?,
+        archive_digest: row.text_or_none("archive_digest")?,
     })
+}
+
+/// What a state has to say beyond its name.
+pub(crate) fn detail(state: &State) -> Result<Option<String>, Error> {
+    let mut value = serde_json::to_value(state).map_err(|e| Error::decode("detail", e))?;
+    let map = value.as_object_mut().ok_or_else(|| Error::decode("detail", "not an object"))?;
+    map.remove("state");
+    if map.is_empty() { Ok(None) } else { column::json("detail", &value).map(Some) }
+}
+
+fn state(name: &str, detail: Option<&str>) -> Result<State, Error> {
+    let read = || {
+        let mut map: serde_json::Map<String, serde_json::Value> = serde_json::from_str(detail.unwrap_or("{}"))?;
+        map.insert("state".into(), name.into());
+        serde_json::from_value(map.into())
+    };
+    read().map_err(|e: serde_json::Error| Error::decode("state", format!("{name}: {e}")))
 }

@@ -64,3 +64,23 @@ pub const GUEST: &str = "CABANA_GUEST";
 pub const E2B_API_URL: &str = "E2B_API_URL";
 /// API key in the form of E2B's clients.
 pub const E2B_API_KEY: &str = "E2B_API_KEY";
+/// Whether the memory of paused sandboxes is given back.
+pub const RECLAIM_MEMORY: &str = "CABANA_RECLAIM_MEMORY";
+/// Where archived disks go.
+pub const ARCHIVE_LOCATION: &str = "CABANA_ARCHIVE_LOCATION";
+/// URL of the S3-compatible service.
+pub const ARCHIVE_ENDPOINT: &str = "CABANA_ARCHIVE_ENDPOINT";
+/// The bucket's region.
+pub const ARCHIVE_REGION: &str = "CABANA_ARCHIVE_REGION";
+/// The service's access key.
+pub const ARCHIVE_KEY_ID: &str = "CABANA_ARCHIVE_KEY_ID";
+/// Its secret.
+pub const ARCHIVE_SECRET: &str = "CABANA_ARCHIVE_SECRET";
+/// Whether the service may be spoken to without encryption.
+pub const ARCHIVE_ALLOW_HTTP: &str = "CABANA_ARCHIVE_ALLOW_HTTP";
+/// Days asleep after which a sandbox is archived.
+pub const ARCHIVE_AFTER_DAYS: &str = "CABANA_ARCHIVE_AFTER_DAYS";
+/// Days asleep after which a sandbox is recycled.
+pub const RECYCLE_AFTER_DAYS: &str = "CABANA_RECYCLE_AFTER_DAYS";
+/// Hours for which the disk of a failed sandbox is kept.
+pub const FAILED_HOURS: &str = "CABANA_FAILED_HOURS";

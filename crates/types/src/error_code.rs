@@ -66,6 +66,10 @@ codes! {
     SandboxCapacityUnavailable => "sandbox_capacity_unavailable",
     /// The sandbox could not be brought up; nothing of it is left.
     SandboxCreateFailed => "sandbox_create_failed",
+    /// The guest of a sandbox that shall be paused does not answer.
+    GuestUnresponsive => "sandbox_snapshot_guest_agent_unresponsive",
+    /// The sandbox could not be paused, resumed, copied or resized; it is as before.
+    SandboxChangeFailed => "sandbox_change_failed",
     /// The guest daemon of a sandbox did not answer.
     SandboxUnresponsive => "sandbox_unresponsive",
     /// The server's disk is full.

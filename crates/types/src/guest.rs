@@ -15,8 +15,26 @@ pub const CONFIG_FD: i32 = 4;
 pub const READY_FD: i32 = 5;
 
 /// Paths that only the host may call, on the Unix socket. The edge answers 404 for them.
-pub const HOST_ONLY_PATHS: [&str; 8] =
-    ["/init", "/freeze", "/unfreeze", "/fsfreeze", "/fsthaw", "/collapse", "/bridge", "/journal"];
+pub const HOST_ONLY_PATHS: [&str; 10] = [
+    "/init",
+    "/freeze",
+    "/unfreeze",
+    "/fsfreeze",
+    "/fsthaw",
+    "/collapse",
+    BRIDGE_PATH,
+    JOURNAL_PATH,
+    ACTIVITY_PATH,
+    STOP_PATH,
+];
+/// `GET /activity`: an [`Activity`].
+pub const ACTIVITY_PATH: &str = "/activity";
+/// `POST /stop`: ends every process in order and answers when none is left but the guest.
+pub const STOP_PATH: &str = "/stop";
+/// How long that takes at most, seconds: what has not ended by then is killed.
+pub const STOP_SECONDS: u64 = 5;
+/// Commands whose tag begins with this are services: that they run does not keep a sandbox from being idle.
+pub const SERVICE_TAG: &str = "service:";
 /// `GET /bridge?port=N` with `Upgrade: cabana-bridge`: after `101` the stream is a connection to `127.0.0.1:N` (or `[::1]:N`)
 /// inside; `502` where nothing listens.
 pub const BRIDGE_PATH: &str = "/bridge";
@@ -30,6 +48,13 @@ pub const MAX_JOURNAL_ENTRIES: usize = 500;
 pub const MAX_JOURNAL_MESSAGE: usize = 256;
 /// Header by which the host tells the guest, on `GET /metrics`, how many bytes of its disk are used.
 pub const DISK_USED_HEADER: &str = "cabana-disk-used";
+
+/// What the guest is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Activity {
+    /// Commands that run, services not counted.
+    pub commands: usize,
+}
 
 /// Everything the guest must know when it starts.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -20,6 +20,14 @@ pub const DEFAULT_TIMEOUT_SECONDS: u64 = 300;
 pub const DEFAULT_TIMEOUT_V1_SECONDS: u64 = 15;
 /// Longest `refreshes` step, seconds.
 pub const MAX_REFRESH_SECONDS: u64 = 3600;
+/// `idleTimeout`, seconds.
+pub const IDLE_SECONDS: RangeInclusive<i64> = 1..=30 * 24 * 3600;
+/// Forks made at once.
+pub const FORKS: RangeInclusive<i64> = 1..=20;
+/// Entries of `keep`.
+pub const MAX_KEPT: usize = 64;
+/// Length of a path in `keep`, bytes.
+pub const MAX_PATH_BYTES: usize = 1024;
 /// Entries in `metadata` and in `envVars`.
 pub const MAX_MAP_ENTRIES: usize = 256;
 /// Length of a metadata or environment name, bytes.

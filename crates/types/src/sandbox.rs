@@ -1,56 +1,46 @@
 //! The life of a sandbox as a pure state machine. The store keeps the state; lifecycle brings the world to it.
 //!
 //! ```text
-//! creating ──up──▶ running ──end(cause)──▶ ending(cause) ──swept──▶ ended(cause)
-//!     └───────────────end(cause)──────────────▲
+//! creating ─up─▶ running ─pause─▶ pausing ─rested─▶ paused ─resume─▶ resuming ─up─▶ running
+//!                   │                                 ▲ └─archive─▶ archiving ─archived─▶ paused (in the archive)
+//!                   └─fail─▶ failed ─pause, resume────┘
+//! any living state ─end─▶ ending ─swept─▶ ended
 //! ```
 //!
-//! `ending` is the durable intent: from then on the sandbox is gone for every caller, and everything of it is being removed. `ended` is
-//! the tombstone that later says why.
+//! States that end in *-ing* are durable intents: after a crash the work goes on from them. `ended` is the tombstone that later says why.
+
+mod cause;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a sandbox ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub use cause::{EndCause, PauseCause};
+
+/// How a sleeping sandbox is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
-pub enum EndCause {
-    /// Somebody asked for it, with the API key of this name.
-    Killed {
-        /// The key's public id.
-        by: String,
+pub enum Rest {
+    /// Its processes stand still, with everything they have in memory.
+    Memory,
+    /// Only its disk is there; it will boot afresh.
+    Disk,
+    /// Its disk is packed in cold storage, and not in the pool.
+    Archive {
+        /// Which of its archives counts: a crash may leave others.
+        generation: u32,
+        /// Whether everything is in it, or only what its owner marked.
+        whole: bool,
     },
-    /// Its time was over.
-    Expired,
-    /// It could not be brought up.
-    CreateFailed {
-        /// What went wrong.
-        message: String,
-    },
-    /// It ran out of memory and its guest daemon was killed.
-    OutOfMemory,
-    /// Its guest daemon died.
-    GuestDied,
-    /// It was not there any more when the server came back (the machine was restarted).
-    Lost,
 }
 
-impl EndCause {
-    /// Whether the sandbox failed, rather than being ended on purpose.
-    pub fn is_failure(&self) -> bool {
-        !matches!(self, EndCause::Killed { .. } | EndCause::Expired)
-    }
-
-    /// The cause in words that complete "the sandbox …".
-    pub fn describe(&self) -> String {
-        match self {
-            EndCause::Killed { by } => format!("was killed by request of API key {by}"),
-            EndCause::Expired => "reached its timeout and was killed".into(),
-            EndCause::CreateFailed { message } => format!("could not be created: {message}"),
-            EndCause::OutOfMemory => "ran out of memory and was killed".into(),
-            EndCause::GuestDied => "ended because its guest daemon died".into(),
-            EndCause::Lost => "was lost when the machine restarted".into(),
-        }
-    }
+/// What of a sandbox is in the world, as a starting server finds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// Its processes are there.
+    Processes,
+    /// At most its disk is.
+    NoProcesses,
 }
 
 /// Where a sandbox is in its life.
@@ -61,6 +51,41 @@ pub enum State {
     Creating,
     /// Up.
     Running,
+    /// To be laid to rest.
+    Pausing {
+        /// How: [`Rest::Memory`] or [`Rest::Disk`].
+        to: Rest,
+        /// Why.
+        why: PauseCause,
+    },
+    /// Asleep.
+    Paused {
+        /// How it is kept.
+        rest: Rest,
+        /// Why.
+        why: PauseCause,
+    },
+    /// To be woken.
+    Resuming {
+        /// How it was kept.
+        from: Rest,
+        /// Why it slept.
+        why: PauseCause,
+    },
+    /// Asleep; its disk is on the way to cold storage, and still in the pool.
+    Archiving {
+        /// The archive that is being written.
+        generation: u32,
+        /// Whether everything goes into it.
+        whole: bool,
+        /// Why it sleeps.
+        why: PauseCause,
+    },
+    /// It ended by itself. Its disk is there, and it can be resumed from that.
+    Failed {
+        /// What happened.
+        cause: EndCause,
+    },
     /// To be removed; not everything is yet.
     Ending {
         /// Why.
@@ -76,9 +101,39 @@ pub enum State {
 /// What can happen to a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// It came up.
+    /// It is up.
     Up,
-    /// It shall end, or has ended by itself.
+    /// It shall sleep: with its memory, or with its disk alone.
+    Pause {
+        /// Whether its processes stay.
+        memory: bool,
+        /// Why.
+        why: PauseCause,
+    },
+    /// It sleeps.
+    Rested,
+    /// Its processes are not there any more; only its disk is.
+    MemoryLost,
+    /// It could not be laid to rest, and goes on.
+    StayUp,
+    /// It shall wake.
+    Resume,
+    /// It could not be woken, and sleeps on.
+    SleepOn,
+    /// Its disk shall go to cold storage.
+    Archive {
+        /// Whether all of it, or only what its owner marked.
+        whole: bool,
+        /// Greater than that of every archive before.
+        generation: u32,
+    },
+    /// Its archive is complete and verified.
+    Archived,
+    /// Its disk came back from cold storage.
+    Restored,
+    /// It ended by itself.
+    Fail(EndCause),
+    /// It shall be removed.
     End(EndCause),
     /// Nothing of it is left in the world.
     Swept,
@@ -100,6 +155,11 @@ impl State {
         match self {
             State::Creating => "creating",
             State::Running => "running",
+            State::Pausing { .. } => "pausing",
+            State::Paused { .. } => "paused",
+            State::Resuming { .. } => "resuming",
+            State::Archiving { .. } => "archiving",
+            State::Failed { .. } => "failed",
             State::Ending { .. } => "ending",
             State::Ended { .. } => "ended",
         }
@@ -109,7 +169,7 @@ impl State {
     pub fn cause(&self) -> Option<&EndCause> {
         match self {
             State::Ending { cause } | State::Ended { cause } => Some(cause),
-            State::Creating | State::Running => None,
+            _ => None,
         }
     }
 
@@ -118,83 +178,85 @@ impl State {
         !matches!(self, State::Ended { .. })
     }
 
+    /// Whether it takes one of the places for sandboxes that are up. Sleeping and failed ones do not.
+    pub fn takes_place(&self) -> bool {
+        matches!(self, State::Creating | State::Running | State::Pausing { .. } | State::Resuming { .. })
+    }
+
+    /// Whether clients know it as asleep: it can be resumed.
+    pub fn is_asleep(&self) -> bool {
+        matches!(self, State::Pausing { .. } | State::Paused { .. } | State::Archiving { .. })
+    }
+
+    /// Whether nothing has to be done about it.
+    pub fn is_settled(&self) -> bool {
+        matches!(self, State::Running | State::Paused { .. } | State::Failed { .. } | State::Ended { .. })
+    }
+
     /// The state after a step. The first cause to end a sandbox stays.
     pub fn take(&self, step: Step) -> Result<State, Refused> {
-        match (self, step) {
-            (State::Creating, Step::Up) => Ok(State::Running),
-            (State::Creating | State::Running, Step::End(cause)) => Ok(State::Ending { cause }),
-            (State::Ending { cause }, Step::Swept) => Ok(State::Ended { cause: cause.clone() }),
-            (_, step) => Err(Refused { from: self.name(), step }),
+        use State as S;
+        match (self.clone(), step) {
+            (S::Creating | S::Resuming { from: Rest::Memory | Rest::Disk, .. }, Step::Up) => Ok(S::Running),
+
+            (S::Running, Step::Pause { memory, why }) => {
+                Ok(S::Pausing { to: if memory { Rest::Memory } else { Rest::Disk }, why })
+            }
+            // One that sleeps with its memory may give that up.
+            (S::Paused { rest: Rest::Memory, .. }, Step::Pause { memory: false, why })
+            | (S::Failed { .. }, Step::Pause { why, .. }) => Ok(S::Pausing { to: Rest::Disk, why }),
+            (S::Pausing { to, why }, Step::Rested) => Ok(S::Paused { rest: to, why }),
+            (S::Pausing { to: Rest::Memory, .. }, Step::StayUp) => Ok(S::Running),
+
+            (S::Pausing { to: Rest::Memory, why }, Step::MemoryLost) => Ok(S::Pausing { to: Rest::Disk, why }),
+            (S::Paused { rest: Rest::Memory, why }, Step::MemoryLost) => Ok(S::Pausing { to: Rest::Disk, why }),
+            (S::Resuming { from: Rest::Memory, why }, Step::MemoryLost) => Ok(S::Resuming { from: Rest::Disk, why }),
+
+            (S::Paused { rest, why }, Step::Resume) => Ok(S::Resuming { from: rest, why }),
+            (S::Archiving { why, .. }, Step::Resume) => Ok(S::Resuming { from: Rest::Disk, why }),
+            (S::Failed { cause }, Step::Resume) => {
+                Ok(S::Resuming { from: Rest::Disk, why: PauseCause::Failed { reason: cause.describe() } })
+            }
+            (S::Resuming { from: Rest::Archive { .. }, why }, Step::Restored) => {
+                Ok(S::Resuming { from: Rest::Disk, why })
+            }
+            (S::Resuming { from, why }, Step::SleepOn) => Ok(S::Paused { rest: from, why }),
+
+            (S::Paused { rest: Rest::Disk, why }, Step::Archive { whole, generation }) => {
+                Ok(S::Archiving { generation, whole, why })
+            }
+            (S::Archiving { generation, whole, why }, Step::Archived) => {
+                Ok(S::Paused { rest: Rest::Archive { generation, whole }, why })
+            }
+            (S::Archiving { why, .. }, Step::SleepOn) => Ok(S::Paused { rest: Rest::Disk, why }),
+
+            (S::Running, Step::Fail(cause)) => Ok(S::Failed { cause }),
+
+            (S::Ending { cause }, Step::Swept) => Ok(S::Ended { cause }),
+            (from @ (S::Ending { .. } | S::Ended { .. }), step @ Step::End(_)) => {
+                Err(Refused { from: from.name(), step })
+            }
+            (_, Step::End(cause)) => Ok(S::Ending { cause }),
+            (from, step) => Err(Refused { from: from.name(), step }),
         }
     }
 
-    /// The step that a starting server takes for a sandbox in this state, given whether it is alive in the world.
-    pub fn on_restart(&self, alive: bool) -> Option<Step> {
-        match self {
+    /// The step that a starting server takes for a sandbox in this state, given what it sees of it. What a state wants done is done
+    /// afterwards, as always.
+    pub fn on_restart(&self, seen: Seen) -> Option<Step> {
+        match (self, seen) {
             // Whoever asked for it was never answered.
-            State::Creating => Some(Step::End(EndCause::CreateFailed { message: "the server was restarted".into() })),
-            State::Running if !alive => Some(Step::End(EndCause::Lost)),
-            State::Running | State::Ending { .. } | State::Ended { .. } => None,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn cause() -> impl Strategy<Value = EndCause> {
-        prop_oneof![
-            Just(EndCause::Killed { by: "k".into() }),
-            Just(EndCause::Expired),
-            Just(EndCause::OutOfMemory),
-            Just(EndCause::GuestDied),
-            Just(EndCause::Lost),
-        ]
-    }
-
-    fn step() -> impl Strategy<Value = Step> {
-        prop_oneof![Just(Step::Up), cause().prop_map(Step::End), Just(Step::Swept)]
-    }
-
-    proptest! {
-        /// Whatever happens in whatever order, with a server restart anywhere: the first cause stays, an ended sandbox
-        /// never comes back, and from every state there is a way to the end.
-        #[test]
-        fn lives_end_once(steps in proptest::collection::vec((step(), any::<Option<bool>>()), 0..20)) {
-            let mut state = State::Creating;
-            let mut first: Option<EndCause> = None;
-            for (step, restart) in steps {
-                let before = state.clone();
-                let taken = match restart {
-                    Some(alive) => match state.on_restart(alive) {
-                        Some(step) => state.take(step),
-                        None => Ok(state.clone()),
-                    },
-                    None => state.take(step),
-                };
-                if let Ok(next) = taken { state = next }
-                if first.is_none() { first = state.cause().cloned() }
-                prop_assert_eq!(state.cause(), first.as_ref());
-                if matches!(before, State::Ended { .. }) { prop_assert_eq!(&state, &before) }
+            (State::Creating, _) => {
+                Some(Step::End(EndCause::CreateFailed { message: "the server was restarted".into() }))
             }
-            if state.cause().is_none() {
-                state = state.take(Step::End(EndCause::Expired)).expect("living sandboxes can end");
-            }
-            if state.holds_resources() {
-                state = state.take(Step::Swept).expect("ending sandboxes can be swept");
-            }
-            prop_assert!(!state.holds_resources());
-        }
-
-        #[test]
-        fn states_survive_json(c in cause()) {
-            for state in [State::Creating, State::Running, State::Ending { cause: c.clone() }, State::Ended { cause: c.clone() }] {
-                let text = serde_json::to_string(&state).expect("json");
-                prop_assert_eq!(serde_json::from_str::<State>(&text).expect("json"), state);
-            }
+            (State::Running, Seen::NoProcesses) => Some(Step::Fail(EndCause::Lost)),
+            (
+                State::Pausing { to: Rest::Memory, .. }
+                | State::Paused { rest: Rest::Memory, .. }
+                | State::Resuming { from: Rest::Memory, .. },
+                Seen::NoProcesses,
+            ) => Some(Step::MemoryLost),
+            _ => None,
         }
     }
 }

@@ -76,6 +76,15 @@ pub struct NewSandbox {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Object>>))]
     pub volume_mounts: Option<Vec<serde_json::Value>>,
+    /// Seconds without anything happening after which it pauses (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout: Option<i64>,
+    /// `keep` (default) or `replace`: what happens when its guest dies or the machine restarts (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_failure: Option<String>,
+    /// Paths that outlive its recycling, absolute or below its working directory (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<Vec<String>>,
     /// Virtual CPUs, instead of the template's (Cabana).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_count: Option<i64>,
@@ -174,6 +183,16 @@ pub struct ListedSandbox {
     pub state: SandboxState,
     /// Version of the guest contract.
     pub envd_version: String,
+    /// What it is exactly (Cabana): `running`, `pausing`, `paused`, `resuming`, `archiving`, `archived`, `recycled` or `failed`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub phase: String,
+    /// Since when it is running, asleep or failed (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub since: Option<Timestamp>,
+    /// Why it is not running (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// What happens at the timeout, and when touched.
@@ -185,6 +204,15 @@ pub struct SandboxLifecycle {
     pub on_timeout: String,
     /// Whether it wakes when touched.
     pub auto_resume: bool,
+    /// Seconds without anything happening after which it pauses (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout: Option<u64>,
+    /// `keep` or `replace` (Cabana).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub on_failure: String,
+    /// Paths that outlive recycling (Cabana).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keep: Vec<String>,
 }
 
 /// Network options of a sandbox.
@@ -227,6 +255,9 @@ pub struct SandboxDetail {
     pub network: Option<SandboxNetwork>,
     /// What happens at the timeout.
     pub lifecycle: SandboxLifecycle,
+    /// What a paused one has kept: `full` or `filesystem`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_mode: Option<String>,
 }
 
 /// Body of connect. Beyond the timeout, clients may name options of a resumed sandbox; one that runs must have them already.
@@ -237,6 +268,12 @@ pub struct ConnectRequest {
     /// Seconds from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<i64>,
+    /// `false`: a paused one boots afresh from its disk, even if its memory is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<bool>,
+    /// Whether it pauses at the timeout from now on (older resume only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_pause: Option<bool>,
     /// Whether the guest wants an access token (Novita).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secure: Option<bool>,
@@ -256,6 +293,137 @@ pub struct TimeoutRequest {
     /// Seconds from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<i64>,
+}
+
+/// Body of `POST /sandboxes/{id}/pause`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PauseRequest {
+    /// Whether processes and memory are kept (default), or the disk alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<bool>,
+    /// Whether it shall stay up if its guest does not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub require_healthy_guest: Option<bool>,
+}
+
+/// Body of `POST /sandboxes/{id}/archive` (Cabana).
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ArchiveRequest {
+    /// Whether only the marked paths are kept, and the rest is given up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recycle: Option<bool>,
+}
+
+/// Body of `POST /sandboxes/{id}/resize` (Cabana). What is not named stays.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ResizeRequest {
+    /// Virtual CPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_count: Option<i64>,
+    /// Memory, MiB.
+    #[serde(default, rename = "memoryMB", skip_serializing_if = "Option::is_none")]
+    pub memory_mb: Option<i64>,
+    /// Disk, MiB; it only grows.
+    #[serde(default, rename = "diskSizeMB", skip_serializing_if = "Option::is_none")]
+    pub disk_size_mb: Option<i64>,
+}
+
+/// Body of `POST /sandboxes/{id}/hotplug-memory` (Novita).
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HotplugRequest {
+    /// Memory, MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_size_mib: Option<i64>,
+}
+
+/// Body of `POST /sandboxes/{id}/fork`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ForkRequest {
+    /// Seconds until the new sandboxes expire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<i64>,
+    /// How many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<i64>,
+}
+
+/// What became of one fork: a sandbox or an error.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ForkResult {
+    /// The new sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Sandbox>,
+    /// Why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorBody>,
+}
+
+/// Body of `POST /sandboxes/{id}/clone` (Novita).
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CloneRequest {
+    /// Seconds until the new sandboxes expire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<i64>,
+    /// How many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<i64>,
+    /// Whether all must be made, or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strict: Option<bool>,
+}
+
+/// Clones of a sandbox (Novita).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Clones {
+    /// They.
+    pub sandboxes: Vec<Sandbox>,
+    /// The template they were made from.
+    pub snapshot_template_id: String,
+}
+
+/// Body of `POST /sandboxes/{id}/snapshots`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SnapshotRequest {
+    /// A name for it; one that has it already gives it up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Whether memory shall be in it; this backend keeps disks only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<bool>,
+}
+
+/// A snapshot.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SnapshotInfo {
+    /// What creations name as their template: `namespace/name:default`, or `id:default`.
+    #[serde(rename = "snapshotID")]
+    pub snapshot_id: String,
+    /// Its names.
+    pub names: Vec<String>,
+    /// Whether processes and memory are in it (Cabana).
+    #[serde(default)]
+    pub memory: bool,
+    /// The sandbox it is of (Cabana).
+    #[serde(rename = "sandboxID", default, skip_serializing_if = "Option::is_none")]
+    pub sandbox_id: Option<SandboxId>,
+    /// When it was made (Cabana).
+    #[serde(rename = "createdAt", default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub created_at: Option<Timestamp>,
 }
 
 /// Body of `POST /sandboxes/{id}/refreshes`.
@@ -695,4 +863,12 @@ pub struct TemplateWithBuilds {
     pub template: Template,
     /// Its builds, newest first.
     pub builds: Vec<TemplateBuild>,
+}
+
+/// What differs between the world and what the server remembers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Check {
+    /// In words; empty where nothing does.
+    pub differences: Vec<String>,
 }

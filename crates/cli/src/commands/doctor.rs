@@ -15,6 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   cabana doctor
   cabana doctor --json
+  cabana doctor --check            asks the server whether everything is as it remembers it
   sudo cabana doctor               sees everything; without root some things cannot be looked at
 
 Looks and changes nothing. Exits with 1 if the server could not run on this machine. Piped, it is one line
@@ -30,6 +31,9 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Compare what the server remembers with what is there instead; exits with 1 if something differs
+    #[arg(long)]
+    check: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -68,7 +72,26 @@ impl State {
     }
 }
 
+/// Asks the server for differences between the world and what it remembers.
+async fn check(context: &Context, json: bool) -> Outcome {
+    let differences = context.client()?.check().await?;
+    if json {
+        context.out.json(&differences)?;
+    } else {
+        for difference in &differences {
+            context.out.line(difference)?;
+        }
+        if differences.is_empty() {
+            context.out.note("everything is as the server remembers it");
+        }
+    }
+    Ok(u8::from(!differences.is_empty()))
+}
+
 pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
+    if args.check {
+        return check(context, args.json).await;
+    }
     let data_dir = args.data_dir.clone();
     let mut facts = tokio::task::spawn_blocking(move || {
         let mut facts = machine::facts();

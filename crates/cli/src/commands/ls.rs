@@ -1,4 +1,4 @@
-//! `cabana ls`: the sandboxes that are up.
+//! `cabana ls`: the sandboxes that are up or asleep.
 
 use cabana_client::ListQuery;
 use cabana_types::wire::{ListedSandbox, SandboxState};
@@ -17,7 +17,8 @@ Examples:
   cabana ls --json | jq '.[].sandboxID'
 
 On a terminal this is a table. Piped, it is one line for each sandbox, with tabs between: id, template,
-state, CPUs, memory in MiB, disk in MiB, start, expiry, labels.";
+state, CPUs, memory in MiB, disk in MiB, start, expiry, labels, since when it is in its state, and why.
+Failed sandboxes are listed with --state failed; their disks are kept for a while (see `cabana recover`).";
 
 /// List sandboxes
 #[derive(Debug, clap::Args)]
@@ -44,15 +45,18 @@ pub(crate) struct Args {
 enum State {
     Running,
     Paused,
+    Failed,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
-    let states = args.state.iter().map(|state| match state {
-        State::Running => SandboxState::Running,
-        State::Paused => SandboxState::Paused,
+    let states = args.state.iter().filter_map(|state| match state {
+        State::Running => Some(SandboxState::Running),
+        State::Paused => Some(SandboxState::Paused),
+        State::Failed => None,
     });
     let query = ListQuery {
         states: states.collect(),
+        failed: args.state.iter().any(|state| matches!(state, State::Failed)),
         metadata: args.metadata.into_iter().collect(),
         template: args.template,
         ..Default::default()
@@ -68,7 +72,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
         let now = Timestamp::now();
         let people = out.is_terminal();
         let rows: Vec<_> = sandboxes.iter().map(|s| if people { row(s, now) } else { plain_row(s) }).collect();
-        out.rows(&["ID", "TEMPLATE", "STATE", "CPU", "MEMORY", "DISK", "STARTED", "EXPIRES", "LABELS"], &rows)?;
+        out.rows(
+            &["ID", "TEMPLATE", "STATE", "CPU", "MEMORY", "DISK", "STARTED", "EXPIRES", "LABELS", "SINCE", "WHY"],
+            &rows,
+        )?;
         if rows.is_empty() {
             out.note("there are no sandboxes; `cabana create` makes one");
         }
@@ -81,15 +88,18 @@ fn row(sandbox: &ListedSandbox, now: Timestamp) -> Vec<String> {
     row[4] = mebibytes(sandbox.memory_mb.into());
     row[5] = mebibytes(sandbox.disk_size_mb.into());
     row[6] = relative(sandbox.started_at, now);
-    row[7] = relative(sandbox.end_at, now);
+    // Only those that run expire.
+    row[7] = if sandbox.state == SandboxState::Running { relative(sandbox.end_at, now) } else { "-".to_owned() };
+    row[9] = sandbox.since.map(|since| relative(since, now)).unwrap_or_default();
     row
 }
 
 fn plain_row(sandbox: &ListedSandbox) -> Vec<String> {
     let labels: Vec<_> = sandbox.metadata.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let state = match sandbox.state {
-        SandboxState::Running => "running",
-        SandboxState::Paused => "paused",
+    let state = match (sandbox.phase.as_str(), sandbox.state) {
+        ("", SandboxState::Running) => "running",
+        ("", SandboxState::Paused) => "paused",
+        (phase, _) => phase,
     };
     vec![
         sandbox.sandbox_id.to_string(),
@@ -101,5 +111,7 @@ fn plain_row(sandbox: &ListedSandbox) -> Vec<String> {
         sandbox.started_at.to_string(),
         sandbox.end_at.to_string(),
         labels.join(","),
+        sandbox.since.map(|since| since.to_string()).unwrap_or_default(),
+        sandbox.reason.clone().unwrap_or_default(),
     ]
 }

@@ -14,7 +14,7 @@ use axum::{Json, Router};
 use cabana_proto::filesystem::FilesystemExt;
 use cabana_proto::process::ProcessExt;
 use cabana_server::edge::listener::serve_tls;
-use cabana_server::edge::{Edge, Tombstones};
+use cabana_server::edge::{Absent, Edge, Sleepers};
 use cabana_server::tls::Tls;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -61,7 +61,11 @@ impl World {
 /// Nobody has ended here.
 struct Nobody;
 
-impl Tombstones for Nobody {
+impl Sleepers for Nobody {
+    fn touch<'a>(&'a self, _: &'a cabana_types::SandboxId) -> BoxFuture<'a, Absent> {
+        Box::pin(async { Absent::Gone(None) })
+    }
+
     fn why<'a>(&'a self, _: &'a cabana_types::SandboxId) -> BoxFuture<'a, Option<String>> {
         Box::pin(async { None })
     }

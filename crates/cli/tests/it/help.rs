@@ -13,6 +13,16 @@ const COMMANDS: &[&[&str]] = &[
     &["cp"],
     &["kill"],
     &["timeout"],
+    &["pause"],
+    &["resume"],
+    &["recover"],
+    &["archive"],
+    &["resize"],
+    &["fork"],
+    &["snapshot"],
+    &["snapshot", "create"],
+    &["snapshot", "ls"],
+    &["snapshot", "rm"],
     &["logs"],
     &["events"],
     &["webhooks"],
@@ -45,7 +55,7 @@ fn help_of_every_command() {
 
 #[test]
 fn every_command_has_help_with_examples() {
-    let parents: [&[&str]; 4] = [&["templates"], &["key"], &["tls"], &["webhooks"]];
+    let parents: [&[&str]; 5] = [&["snapshot"], &["templates"], &["key"], &["tls"], &["webhooks"]];
     for command in COMMANDS.iter().filter(|c| !parents.contains(c)) {
         let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
         assert!(stdout(&cabana(&args).output().expect("run")).contains("Examples:"), "{command:?}");

@@ -43,12 +43,12 @@ fn open_locked(data_dir: &Path, data: OwnedFd, config: PoolConfig) -> Result<Inn
         Kind::Plain => Kind::Plain,
         Kind::Btrfs(_) => Kind::Btrfs(quotas(&root)),
     };
-    for name in ["sandboxes", "templates"] {
+    for name in ["sandboxes", "templates", "snapshots"] {
         make_private(&path.join(name))?;
     }
     let directory =
         |name: &str| openat2(&root, name, DIRECTORY, Mode::empty(), STRICT).map_err(at("open", &path.join(name)));
-    let (sandboxes, templates) = (directory("sandboxes")?, directory("templates")?);
+    let (sandboxes, templates, snapshots) = (directory("sandboxes")?, directory("templates")?, directory("snapshots")?);
     let total = fstatvfs(&data).map(|s| s.f_blocks.saturating_mul(s.f_frsize)).map_err(at("look at", data_dir))?;
     let inner = Inner {
         path,
@@ -57,6 +57,7 @@ fn open_locked(data_dir: &Path, data: OwnedFd, config: PoolConfig) -> Result<Inn
         reserve: (total / 20).clamp(SMALLEST_RESERVE, LARGEST_RESERVE),
         sandboxes,
         templates,
+        snapshots,
         builds: Mutex::new(HashMap::new()),
         leftover: Mutex::new(VecDeque::new()),
     };
@@ -204,7 +205,7 @@ fn sweep_quota_groups(filesystem: &OwnedFd) -> io::Result<()> {
 }
 
 fn holds_something(path: &Path) -> bool {
-    ["sandboxes", "templates"]
+    ["sandboxes", "templates", "snapshots"]
         .iter()
         .any(|name| std::fs::read_dir(path.join(name)).is_ok_and(|mut entries| entries.next().is_some()))
 }

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use cabana_store::{Order, Position, SandboxQuery};
+use cabana_store::{Group, Order, Position, SandboxQuery};
 use cabana_types::ErrorCode;
 use cabana_types::limits::{MAX_MAP_ENTRIES, PAGE};
 use cabana_types::wire::ListedSandbox;
@@ -30,7 +30,7 @@ const MAX_V1: u32 = 1000;
 #[utoipa::path(get, path = "/v2/sandboxes", tag = "sandboxes",
     params(
         ("metadata" = Option<String>, Query, description = "Labels that all must match: a query string whose names and values are encoded once more"),
-        ("state" = Option<String>, Query, description = "`running`, `paused` or both, separated by commas"),
+        ("state" = Option<String>, Query, description = "`running`, `paused`, `failed` or several, separated by commas; the first two by default"),
         ("order" = Option<String>, Query, description = "`asc` or `desc` (default) by start time"),
         ("startedAfter" = Option<String>, Query, description = "Only those started after this time"),
         ("template" = Option<String>, Query, description = "Only those from this template: id or alias"),
@@ -46,7 +46,7 @@ pub(super) async fn list_sandboxes(
     Extension(caller): Extension<Caller>,
     query: Query,
 ) -> Result<(HeaderMap, Json<Vec<ListedSandbox>>), Refusal> {
-    let running = wants_running(&query)?;
+    let groups = groups(&query)?;
     let order = match query.text("order") {
         None | Some("desc") => Order::Descending,
         Some("asc") => Order::Ascending,
@@ -57,10 +57,9 @@ pub(super) async fn list_sandboxes(
     let started_after = query.time("startedAfter")?;
     let metadata = metadata(query.text("metadata"))?;
     let mut headers = HeaderMap::new();
-    if !running {
-        return Ok((headers, Json(vec![])));
+    if groups.contains(&Group::Running) {
+        headers.insert(TOTAL_RUNNING, app.store.running_count(&caller.team).await?.into());
     }
-    headers.insert(TOTAL_RUNNING, app.store.running_count(&caller.team).await?.into());
     let template = match query.text("template") {
         None => None,
         Some(name) => match app.find_template(&caller.team, name).await {
@@ -71,8 +70,9 @@ pub(super) async fn list_sandboxes(
         },
     };
     // One more than asked tells whether there is another page.
-    let wanted = SandboxQuery { team: caller.team, metadata, template, started_after, order, after, limit: limit + 1 };
-    let mut rows = app.store.running(&wanted).await?;
+    let wanted =
+        SandboxQuery { team: caller.team, groups, metadata, template, started_after, order, after, limit: limit + 1 };
+    let mut rows = app.store.sandboxes(&wanted).await?;
     if rows.len() > limit as usize {
         rows.truncate(limit as usize);
         if let Some(token) = rows.last().and_then(token) {
@@ -93,6 +93,7 @@ pub(super) async fn list_sandboxes_v1(
 ) -> Result<Json<Vec<ListedSandbox>>, Refusal> {
     let wanted = SandboxQuery {
         team: caller.team,
+        groups: vec![Group::Running],
         metadata: metadata(query.text("metadata"))?,
         template: None,
         started_after: None,
@@ -100,15 +101,21 @@ pub(super) async fn list_sandboxes_v1(
         after: None,
         limit: MAX_V1,
     };
-    Ok(Json(app.store.running(&wanted).await?.into_iter().map(listed).collect()))
+    Ok(Json(app.store.sandboxes(&wanted).await?.into_iter().map(listed).collect()))
 }
 
-fn wants_running(query: &Query) -> Result<bool, Refusal> {
+fn groups(query: &Query) -> Result<Vec<Group>, Refusal> {
     let states = query.list("state");
-    if let Some(other) = states.iter().find(|s| !matches!(**s, "running" | "paused")) {
-        return Err(Refusal::invalid(format!("state must be running or paused, not {:?}", short(other))));
+    if states.is_empty() {
+        return Ok(vec![Group::Running, Group::Paused]);
     }
-    Ok(states.is_empty() || states.contains(&"running"))
+    let group = |state: &&str| match *state {
+        "running" => Ok(Group::Running),
+        "paused" => Ok(Group::Paused),
+        "failed" => Ok(Group::Failed),
+        other => Err(Refusal::invalid(format!("state must be running, paused or failed, not {:?}", short(other)))),
+    };
+    states.iter().map(group).collect()
 }
 
 /// Labels in a query string whose names and values are encoded once more.

@@ -154,7 +154,19 @@ fn entry(event: Event) -> LogEntry {
         event::UPDATED if reason == "oom" => {
             ("warn", format!("Out of memory: {} processes were killed", event.data["oomKills"]))
         }
+        event::UPDATED if reason == "resize" => ("info", "Sandbox may use more or less from now on".into()),
         event::UPDATED => ("info", format!("Sandbox will expire at {}", text("endAt"))),
+        event::PAUSING => ("debug", format!("Sandbox is being paused: it {reason}")),
+        event::PAUSED => ("info", format!("Sandbox is paused ({}): it {reason}", text("pauseMode"))),
+        event::RESUMING => ("debug", "Sandbox is being resumed".into()),
+        event::RESUMED => ("info", "Sandbox resumed".into()),
+        event::UNCHANGED => ("warn", format!("Sandbox stays as it was: {reason}")),
+        event::MEMORY_LOST => ("warn", "Sandbox has lost its memory and will boot from its disk".into()),
+        event::SNAPSHOTTED => ("info", format!("Snapshot {} taken", text("snapshotID"))),
+        event::ARCHIVING => ("debug", "Sandbox is on its way to cold storage".into()),
+        event::ARCHIVED => ("info", "Sandbox is in cold storage".into()),
+        event::RESTORED => ("info", "Sandbox is back from cold storage".into()),
+        event::FAILED => ("error", format!("Sandbox failed: it {reason}; its disk is kept")),
         event::ENDING | event::KILLED => {
             let cause = serde_json::from_value::<EndCause>(event.data["cause"].clone()).ok();
             let level = match (event.kind.as_str(), cause.is_some_and(|c| c.is_failure())) {

@@ -36,11 +36,11 @@ pub(super) async fn sandbox_metrics(
     query: Query,
 ) -> Result<Json<Vec<SandboxMetric>>, Refusal> {
     let range = query.range()?;
-    app.running(&caller.team, &id).await?;
+    app.there(&caller.team, &id).await?;
     match app.lifecycle.usage(&id, range).await {
         Ok(metrics) => Ok(Json(metrics)),
         Err(UsageError::NotUp(_)) => {
-            app.running(&caller.team, &id).await?;
+            app.there(&caller.team, &id).await?;
             Ok(Json(vec![]))
         }
         Err(UsageError::NoAnswer(_)) => {

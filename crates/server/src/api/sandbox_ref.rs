@@ -37,14 +37,35 @@ impl App {
 
     /// A sandbox of a team that is up.
     pub(super) async fn running(&self, team: &TeamId, id: &SandboxId) -> Result<Sandbox, Refusal> {
-        let sandbox = self.remembered(team, id).await?;
+        let sandbox = self.there(team, id).await?;
         match &sandbox.state {
             State::Running => Ok(sandbox),
+            _ => {
+                let text = format!("Sandbox {id} is paused; resume it with POST /v2/sandboxes/{id}/connect");
+                Err(Refusal::new(ErrorCode::SandboxStateConflict, text))
+            }
+        }
+    }
+
+    /// A sandbox of a team that is up or asleep.
+    pub(super) async fn there(&self, team: &TeamId, id: &SandboxId) -> Result<Sandbox, Refusal> {
+        let sandbox = self.alive(team, id).await?;
+        match &sandbox.state {
+            State::Failed { cause } => Err(Refusal::failed(id, cause)),
+            _ => Ok(sandbox),
+        }
+    }
+
+    /// A sandbox of a team that came up once and was not ended; it may have failed.
+    pub(super) async fn alive(&self, team: &TeamId, id: &SandboxId) -> Result<Sandbox, Refusal> {
+        let sandbox = self.remembered(team, id).await?;
+        match &sandbox.state {
             State::Creating => {
                 let text = format!("Sandbox {id} is still being created; wait for the answer to its creation");
                 Err(Refusal::new(ErrorCode::SandboxStateConflict, text))
             }
             State::Ending { cause } | State::Ended { cause } => Err(Refusal::ended(id, cause)),
+            _ => Ok(sandbox),
         }
     }
 

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::{Extension, Json};
 use cabana_store::Sandbox as Row;
+use cabana_types::LifePolicy;
+use cabana_types::policy::{OnFailure, OnTimeout};
 use cabana_types::routing::ENVD_VERSION;
-use cabana_types::sandbox::EndCause;
+use cabana_types::sandbox::{EndCause, Rest, State as Phase};
 use cabana_types::wire::{
     ListedSandbox, NewSandbox, Sandbox, SandboxDetail, SandboxLifecycle, SandboxNetwork, SandboxState,
 };
@@ -63,22 +65,24 @@ async fn create(
 /// Everything about one sandbox.
 #[utoipa::path(get, path = "/sandboxes/{sandboxID}", tag = "sandboxes",
     params(("sandboxID" = String, Path, description = "Its id")),
-    responses((status = 200, description = "It is up", body = SandboxDetail)))]
+    responses((status = 200, description = "It is there, up or asleep", body = SandboxDetail)))]
 pub(super) async fn get_sandbox(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
 ) -> Result<Json<SandboxDetail>, Refusal> {
-    let row = app.running(&caller.team, &id).await?;
+    let row = app.there(&caller.team, &id).await?;
     let (envd_access_token, internet) = (row.access_token.clone(), row.internet);
     let network = Some(network(&row));
+    let (lifecycle, pause_mode) = (lifecycle(&row.policy), pause_mode(&row.state).map(str::to_owned));
     Ok(Json(SandboxDetail {
         listed: listed(row),
         envd_access_token,
         domain: app.domain.clone(),
         allow_internet_access: Some(internet),
         network,
-        lifecycle: SandboxLifecycle { on_timeout: "kill".into(), auto_resume: false },
+        lifecycle,
+        pause_mode,
     }))
 }
 
@@ -91,7 +95,7 @@ pub(super) async fn kill_sandbox(
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
 ) -> Result<StatusCode, Refusal> {
-    app.running(&caller.team, &id).await?;
+    app.alive(&caller.team, &id).await?;
     let cause = EndCause::Killed { by: caller.key.to_string() };
     match app.lifecycle.kill(&id, cause).await {
         Ok(()) => Ok(StatusCode::NO_CONTENT),
@@ -125,7 +129,55 @@ fn network(row: &Row) -> SandboxNetwork {
     }
 }
 
-/// A running sandbox as listings show it.
+fn lifecycle(policy: &LifePolicy) -> SandboxLifecycle {
+    SandboxLifecycle {
+        on_timeout: if policy.on_timeout == OnTimeout::Kill { "kill" } else { "pause" }.into(),
+        auto_resume: policy.auto_resume,
+        idle_timeout: policy.idle,
+        on_failure: match policy.on_failure {
+            OnFailure::Keep => "keep",
+            OnFailure::Replace => "replace",
+        }
+        .into(),
+        keep: policy.keep.clone(),
+    }
+}
+
+/// What a sleeping sandbox has kept.
+fn pause_mode(state: &Phase) -> Option<&'static str> {
+    match state {
+        Phase::Pausing { to: Rest::Memory, .. }
+        | Phase::Paused { rest: Rest::Memory, .. }
+        | Phase::Resuming { from: Rest::Memory, .. } => Some("full"),
+        Phase::Pausing { .. } | Phase::Paused { .. } | Phase::Resuming { .. } | Phase::Archiving { .. } => {
+            Some("filesystem")
+        }
+        _ => None,
+    }
+}
+
+/// The exact state in one word.
+fn phase(state: &Phase) -> &'static str {
+    match state {
+        Phase::Paused { rest: Rest::Archive { whole: true, .. }, .. } => "archived",
+        Phase::Paused { rest: Rest::Archive { whole: false, .. }, .. } => "recycled",
+        other => other.name(),
+    }
+}
+
+/// Why a sandbox is not running, in words that complete "the sandbox …".
+fn reason(state: &Phase) -> Option<String> {
+    match state {
+        Phase::Pausing { why, .. }
+        | Phase::Paused { why, .. }
+        | Phase::Resuming { why, .. }
+        | Phase::Archiving { why, .. } => Some(why.describe()),
+        Phase::Failed { cause } => Some(cause.describe()),
+        _ => None,
+    }
+}
+
+/// A sandbox as listings show it.
 pub(super) fn listed(row: Row) -> ListedSandbox {
     ListedSandbox {
         template_id: row.template.to_string(),
@@ -138,7 +190,10 @@ pub(super) fn listed(row: Row) -> ListedSandbox {
         memory_mb: row.resources.memory_mb,
         disk_size_mb: row.resources.disk_mb,
         metadata: row.metadata,
-        state: SandboxState::Running,
+        state: if row.state == Phase::Running { SandboxState::Running } else { SandboxState::Paused },
         envd_version: ENVD_VERSION.into(),
+        phase: phase(&row.state).into(),
+        since: Some(row.since),
+        reason: reason(&row.state),
     }
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use cabana_types::wire::ServerStatus;
+use cabana_types::wire::{Check, ServerStatus};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 
 use super::App;
+use crate::error::Refusal;
 
 /// Whether the server serves.
 #[utoipa::path(get, path = "/health", tag = "server", security(()),
@@ -34,4 +35,11 @@ pub(super) async fn status(State(app): State<Arc<App>>) -> Json<ServerStatus> {
         backend: app.lifecycle.backend_name().into(),
         running: app.lifecycle.running() as u64,
     })
+}
+
+/// Whether everything in the world is as the server remembers it.
+#[utoipa::path(get, path = "/status/check", tag = "server",
+    responses((status = 200, description = "What differs", body = Check)))]
+pub(super) async fn check(State(app): State<Arc<App>>) -> Result<Json<Check>, Refusal> {
+    Ok(Json(Check { differences: app.lifecycle.differences().await? }))
 }

@@ -8,19 +8,19 @@ use super::App;
 use crate::error::{Refusal, short};
 
 /// The tag that is meant when none is named.
-const DEFAULT_TAG: &str = "default";
+pub(super) const DEFAULT_TAG: &str = "default";
 /// Names that a refusal lists.
 const LISTED: usize = 20;
 
 /// A name, taken apart.
 #[derive(Debug, PartialEq, Eq)]
-struct Name<'a> {
-    namespace: Option<&'a str>,
-    alias: &'a str,
-    tag: Option<&'a str>,
+pub(super) struct Name<'a> {
+    pub(super) namespace: Option<&'a str>,
+    pub(super) alias: &'a str,
+    pub(super) tag: Option<&'a str>,
 }
 
-fn parse(text: &str) -> Option<Name<'_>> {
+pub(super) fn parse(text: &str) -> Option<Name<'_>> {
     let (path, tag) = match text.split_once(':') {
         Some((path, tag)) => (path, Some(tag)),
         None => (text, None),

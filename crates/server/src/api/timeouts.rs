@@ -53,48 +53,81 @@ pub(super) async fn refresh(
 /// Connect to a sandbox: its access, and a life of at least so many seconds.
 #[utoipa::path(post, path = "/v2/sandboxes/{sandboxID}/connect", tag = "sandboxes", request_body = Option<ConnectRequest>,
     params(("sandboxID" = String, Path, description = "Its id")),
-    responses((status = 200, description = "It is up", body = Sandbox)))]
+    responses(
+        (status = 200, description = "It was up", body = Sandbox),
+        (status = 201, description = "It was asleep and is up again", body = Sandbox)))]
 pub(super) async fn connect(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
     OptionalBody(request): OptionalBody<ConnectRequest>,
-) -> Result<Json<Sandbox>, Refusal> {
+) -> Result<(StatusCode, Json<Sandbox>), Refusal> {
     let seconds = match request.timeout {
         Some(_) => required(&app, request.timeout)?,
         None => DEFAULT_TIMEOUT_SECONDS,
     };
     agree(&app, &caller, &id, &request).await?;
-    Ok(Json(app.answer(change(&app, &caller, &id, seconds, true).await?)))
+    reach(&app, &caller, &id, seconds, request.memory == Some(false)).await
 }
 
 /// Connect to a sandbox, as older clients do: the timeout must be there.
 #[utoipa::path(post, path = "/sandboxes/{sandboxID}/connect", tag = "sandboxes", request_body = ConnectRequest,
     params(("sandboxID" = String, Path, description = "Its id")),
-    responses((status = 200, description = "It is up", body = Sandbox)))]
+    responses(
+        (status = 200, description = "It was up", body = Sandbox),
+        (status = 201, description = "It was asleep and is up again", body = Sandbox)))]
 pub(super) async fn connect_v1(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
     Body(request): Body<ConnectRequest>,
-) -> Result<Json<Sandbox>, Refusal> {
+) -> Result<(StatusCode, Json<Sandbox>), Refusal> {
     let seconds = required(&app, request.timeout)?;
     agree(&app, &caller, &id, &request).await?;
-    Ok(Json(app.answer(change(&app, &caller, &id, seconds, true).await?)))
+    reach(&app, &caller, &id, seconds, request.memory == Some(false)).await
 }
 
-/// Resume a sandbox, as the oldest clients do. Sandboxes are never paused, so there is nothing to resume.
-#[utoipa::path(post, path = "/sandboxes/{sandboxID}/resume", tag = "sandboxes",
+/// Resume a sandbox, as the oldest clients do.
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/resume", tag = "sandboxes", request_body = Option<ConnectRequest>,
     params(("sandboxID" = String, Path, description = "Its id")),
-    responses((status = 409, description = "It is running", body = cabana_types::wire::ErrorBody)))]
+    responses(
+        (status = 201, description = "It is up again", body = Sandbox),
+        (status = 409, description = "It is running", body = cabana_types::wire::ErrorBody)))]
 pub(super) async fn resume(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
-) -> Result<StatusCode, Refusal> {
-    app.running(&caller.team, &id).await?;
-    let text = format!("Sandbox {id} is already running; connect to it with POST /v2/sandboxes/{id}/connect");
-    Err(Refusal::new(ErrorCode::SandboxStateConflict, text))
+    OptionalBody(request): OptionalBody<ConnectRequest>,
+) -> Result<(StatusCode, Json<Sandbox>), Refusal> {
+    let seconds = match request.timeout {
+        Some(_) => required(&app, request.timeout)?,
+        None => DEFAULT_TIMEOUT_V1_SECONDS,
+    };
+    let row = app.there(&caller.team, &id).await?;
+    if row.state == cabana_types::sandbox::State::Running {
+        let text = format!("Sandbox {id} is already running; connect to it with POST /v2/sandboxes/{id}/connect");
+        return Err(Refusal::new(ErrorCode::SandboxStateConflict, text));
+    }
+    agree(&app, &caller, &id, &request).await?;
+    reach(&app, &caller, &id, seconds, request.memory == Some(false)).await
+}
+
+/// Makes sure that a sandbox is up for so many seconds at least, waking it if it sleeps.
+async fn reach(
+    app: &App,
+    caller: &Caller,
+    id: &SandboxId,
+    seconds: u64,
+    fresh: bool,
+) -> Result<(StatusCode, Json<Sandbox>), Refusal> {
+    let row = app.there(&caller.team, id).await?;
+    if row.state != cabana_types::sandbox::State::Running {
+        let (sandbox, woke) = app.lifecycle.resume(id, seconds, fresh).await?;
+        if woke {
+            return Ok((StatusCode::CREATED, Json(app.answer(sandbox))));
+        }
+    }
+    Ok((StatusCode::OK, Json(app.answer(change(app, caller, id, seconds, true).await?))))
 }
 
 /// What connect asks of a running sandbox must be so already: dropped in silence, a port that the client believes private would be open.
@@ -103,7 +136,7 @@ async fn agree(app: &App, caller: &Caller, id: &SandboxId, request: &ConnectRequ
     if secure.is_none() && allow_public_traffic.is_none() && network.is_none() {
         return Ok(());
     }
-    let row = app.running(&caller.team, id).await?;
+    let row = app.there(&caller.team, id).await?;
     let policy = Policy::read(network.as_ref())?;
     let private = policy.private || *allow_public_traffic == Some(false);
     let differs = [

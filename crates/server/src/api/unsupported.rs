@@ -17,15 +17,9 @@ use crate::error::Refusal;
 
 /// Method, path, and what it would do.
 const LATER: &[(&str, &str, &str)] = &[
-    ("POST", "/sandboxes/{sandboxID}/pause", "Pausing a sandbox"),
-    ("POST", "/sandboxes/{sandboxID}/fork", "Forking a sandbox"),
-    ("POST", "/sandboxes/{sandboxID}/snapshots", "Taking a snapshot"),
     ("PUT", "/sandboxes/{sandboxID}/network", "Changing the network policy of a running sandbox"),
-    ("GET", "/snapshots", "Listing snapshots"),
-    ("POST", "/sandboxes/{sandboxID}/clone", "Cloning a sandbox"),
     ("POST", "/sandboxes/{sandboxID}/reset", "Resetting a sandbox"),
     ("POST", "/sandboxes/{sandboxID}/commit", "Making a template of a sandbox"),
-    ("POST", "/sandboxes/{sandboxID}/hotplug-memory", "Adding memory to a running sandbox"),
     ("POST", "/sandboxes/{sandboxID}/volume-mounts", "Mounting a volume"),
     ("DELETE", "/sandboxes/{sandboxID}/volume-mounts", "Unmounting a volume"),
     ("POST", "/v3/templates", "Building a template"),
@@ -37,7 +31,6 @@ const LATER: &[(&str, &str, &str)] = &[
     ("GET", "/templates/{templateID}/builds/{buildID}/status", "Following a template's build"),
     ("GET", "/templates/{templateID}/builds/{buildID}/logs", "Following a template's build"),
     ("GET", "/templates/{templateID}/files/{hash}", "Uploading files for a template"),
-    ("DELETE", "/templates/{templateID}", "Deleting a template or snapshot"),
     ("PATCH", "/templates/{templateID}", "Changing a template"),
     ("PATCH", "/v2/templates/{templateID}", "Changing a template"),
     ("POST", "/templates/tags", "Tagging a template"),
@@ -113,7 +106,7 @@ async fn refuse(app: &App, caller: &Caller, path: &RawPathParams, what: &str) ->
     for (name, value) in path {
         let found = match name {
             "sandboxID" => match parse_sandbox_ref(value) {
-                Some(id) => app.running(&caller.team, &id).await.map(drop),
+                Some(id) => app.there(&caller.team, &id).await.map(drop),
                 None => Err(Refusal::no_sandbox(value)),
             },
             "templateID" => app.find_template(&caller.team, value).await.map(drop),

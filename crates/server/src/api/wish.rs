@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use cabana_store::{BuildStatus, Idempotency, Sandbox, Traffic};
-use cabana_types::guest::GuestConfig;
+use cabana_runtime::DiskSource;
+use cabana_store::{Boot, BuildStatus, Idempotency, Sandbox, Traffic};
 use cabana_types::limits::{
-    DEFAULT_TIMEOUT_SECONDS, DEFAULT_TIMEOUT_V1_SECONDS, MAX_IDEMPOTENCY_KEY_BYTES, MAX_MAP_BYTES, MAX_MAP_ENTRIES,
-    MAX_NAME_BYTES, MAX_VALUE_BYTES,
+    DEFAULT_TIMEOUT_SECONDS, DEFAULT_TIMEOUT_V1_SECONDS, IDLE_SECONDS, MAX_IDEMPOTENCY_KEY_BYTES, MAX_KEPT,
+    MAX_MAP_BYTES, MAX_MAP_ENTRIES, MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_VALUE_BYTES, within,
 };
+use cabana_types::policy::{OnFailure, OnTimeout};
 use cabana_types::sandbox::State;
 use cabana_types::wire::NewSandbox;
-use cabana_types::{ErrorCode, SandboxId, Secret};
+use cabana_types::{BuildId, ErrorCode, LifePolicy, Resources, SandboxId, Secret, TeamId, TemplateId};
 use http::HeaderMap;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -57,48 +58,30 @@ impl App {
             Some(seconds) => self.bounds.timeout("timeout", seconds).map_err(Refusal::invalid)?,
             None => default,
         };
+        let life = life_policy(&request, timeout)?;
         let metadata = request.metadata.unwrap_or_default();
         let env_vars = request.env_vars.unwrap_or_default();
         check_map("metadata", &metadata)?;
         check_map("envVars", &env_vars)?;
         check_environment(&env_vars)?;
 
-        let template = self.find_template(&caller.team, &request.template_id).await?;
-        let Some(build) = template.build.filter(|b| b.status == BuildStatus::Ready) else {
-            let text = format!("Template {:?} has no finished build yet; wait for it", short(&request.template_id));
-            return Err(Refusal::new(ErrorCode::TemplateNotReady, text));
-        };
+        let origin = self.find_origin(&caller.team, &request.template_id).await?;
         let resources =
-            self.bounds.resources(template.resources, request.cpu_count, request.memory_mb, request.disk_size_mb)?;
-
-        let id = SandboxId::from_random(rand::random());
-        let access_token = secure.then(token);
-        let mut guest_env = build.env;
-        guest_env.extend(env_vars.clone());
+            self.bounds.resources(origin.resources, request.cpu_count, request.memory_mb, request.disk_size_mb)?;
         let now = Timestamp::now();
         Ok(Wish {
-            guest: GuestConfig {
-                sandbox_id: id.clone(),
-                template_id: template.id.to_string(),
-                access_token: access_token.clone(),
-                env_vars: guest_env,
-                default_user: build.default_user,
-                default_workdir: build.default_workdir,
-                cpu_count: resources.cpu_count,
-                memory_bytes: u64::from(resources.memory_mb) * 1024 * 1024,
-                disk_bytes: u64::from(resources.disk_mb) * 1024 * 1024,
-            },
+            disk: origin.disk,
             sandbox: Sandbox {
-                id,
+                id: SandboxId::from_random(rand::random()),
                 team: caller.team.clone(),
-                template: template.id,
-                build: build.id,
-                alias: template.aliases.into_iter().next(),
+                template: origin.template,
+                build: origin.build,
+                alias: origin.alias,
                 state: State::Creating,
                 resources,
                 metadata,
                 env_vars,
-                access_token,
+                access_token: secure.then(token),
                 secure,
                 internet: request.allow_internet_access.unwrap_or(true) && !policy.denied,
                 traffic: Traffic {
@@ -111,6 +94,11 @@ impl App {
                 end_at: now + std::time::Duration::from_secs(timeout),
                 ended_at: None,
                 idempotency,
+                policy: life,
+                boot: origin.boot,
+                since: now,
+                archives: 0,
+                archive_digest: None,
             },
             by: caller.key.clone(),
             timeout,
@@ -118,8 +106,97 @@ impl App {
     }
 }
 
+/// What a sandbox is made of.
+struct Origin {
+    template: TemplateId,
+    build: BuildId,
+    alias: Option<String>,
+    resources: Resources,
+    boot: Boot,
+    disk: DiskSource,
+}
+
+impl App {
+    /// The template or snapshot that a creation names.
+    async fn find_origin(&self, team: &TeamId, text: &str) -> Result<Origin, Refusal> {
+        if let Some(snapshot) = self.find_snapshot(team, text).await? {
+            return Ok(Origin {
+                template: snapshot.template,
+                build: snapshot.build,
+                alias: snapshot.alias,
+                resources: snapshot.resources,
+                boot: snapshot.boot,
+                disk: DiskSource::Snapshot(snapshot.id),
+            });
+        }
+        let template = self.find_template(team, text).await?;
+        let Some(build) = template.build.filter(|b| b.status == BuildStatus::Ready) else {
+            let text = format!("Template {:?} has no finished build yet; wait for it", short(text));
+            return Err(Refusal::new(ErrorCode::TemplateNotReady, text));
+        };
+        Ok(Origin {
+            template: template.id,
+            build: build.id,
+            alias: template.aliases.into_iter().next(),
+            resources: template.resources,
+            boot: Boot { default_user: build.default_user, default_workdir: build.default_workdir, env: build.env },
+            disk: DiskSource::New,
+        })
+    }
+}
+
+/// What a creation wants of the sandbox's life.
+fn life_policy(request: &NewSandbox, timeout: u64) -> Result<LifePolicy, Refusal> {
+    let pauses = request.auto_pause == Some(true);
+    let auto_resume = request.auto_resume.is_some_and(|a| a.enabled);
+    let memory = request.auto_pause_memory.unwrap_or(true);
+    if !memory && !pauses {
+        return Err(Refusal::invalid("autoPauseMemory: false needs autoPause: true"));
+    }
+    if !memory && auto_resume {
+        return Err(Refusal::invalid(
+            "autoResume does not go with autoPauseMemory: false: traffic would reboot the sandbox; connect to it instead",
+        ));
+    }
+    let idle = match request.idle_timeout {
+        Some(seconds) => u64::try_from(within("idleTimeout", seconds, IDLE_SECONDS)?).ok(),
+        None => None,
+    };
+    let on_failure = match request.on_failure.as_deref() {
+        None | Some("keep") => OnFailure::Keep,
+        Some("replace") => OnFailure::Replace,
+        Some(other) => {
+            return Err(Refusal::invalid(format!("onFailure must be keep or replace, not {:?}", short(other))));
+        }
+    };
+    let keep = request.keep.clone().unwrap_or_default();
+    check_kept(&keep)?;
+    let on_timeout = match (pauses, memory) {
+        (false, _) => OnTimeout::Kill,
+        (true, true) => OnTimeout::Pause,
+        (true, false) => OnTimeout::PauseDisk,
+    };
+    Ok(LifePolicy { timeout, on_timeout, auto_resume, idle, on_failure, keep })
+}
+
+fn check_kept(paths: &[String]) -> Result<(), Refusal> {
+    if paths.len() > MAX_KEPT {
+        return Err(Refusal::invalid(format!("keep has {} entries; at most {MAX_KEPT} are taken", paths.len())));
+    }
+    for path in paths {
+        let plain = !path.is_empty()
+            && path.len() <= MAX_PATH_BYTES
+            && !path.contains('\0')
+            && !path.split('/').any(|part| part == "..");
+        if !plain {
+            return Err(Refusal::invalid(format!("keep: {:?} is not a path inside the sandbox", short(path))));
+        }
+    }
+    Ok(())
+}
+
 /// A token for a sandbox's guest or ports: 256 random bits.
-fn token() -> Secret {
+pub(super) fn token() -> Secret {
     let random: [u8; 32] = rand::random();
     Secret::new(random.iter().map(|b| format!("{b:02x}")).collect::<String>())
 }
@@ -144,8 +221,6 @@ fn idempotency(headers: &HeaderMap, request: &NewSandbox, version: Version) -> R
 /// Options that ask for something this server cannot do yet. Their empty forms ask for nothing.
 fn refuse_unsupported(request: &NewSandbox) -> Result<(), Refusal> {
     let asked = [
-        ("autoPause", request.auto_pause == Some(true)),
-        ("autoResume", request.auto_resume.is_some_and(|a| a.enabled)),
         ("mcp", request.mcp.as_ref().is_some_and(names_anything)),
         ("iam", request.iam.as_ref().is_some_and(is_something)),
         ("secrets", request.secrets.as_ref().is_some_and(is_something)),

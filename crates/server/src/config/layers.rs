@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::{Config, ConfigError, DEFAULT_FILE, DEFAULTS};
 
 /// Settings that an environment variable can set.
-const VARIABLES: [(&str, &str); 26] = [
+const VARIABLES: [(&str, &str); 36] = [
     (env::LISTEN, "listen"),
     (env::ALLOW_INSECURE_LISTEN, "allow_insecure_listen"),
     (env::DATA_DIR, "data_dir"),
@@ -36,8 +36,21 @@ const VARIABLES: [(&str, &str); 26] = [
     (env::WEBHOOKS_TIMEOUT_SECONDS, "webhooks.timeout_seconds"),
     (env::WEBHOOKS_RETRY_SECONDS, "webhooks.retry_seconds"),
     (env::TOMBSTONE_DAYS, "retention.tombstone_days"),
+    (env::RECLAIM_MEMORY, "pause.reclaim_memory"),
+    (env::ARCHIVE_LOCATION, "archive.location"),
+    (env::ARCHIVE_ENDPOINT, "archive.endpoint"),
+    (env::ARCHIVE_REGION, "archive.region"),
+    (env::ARCHIVE_KEY_ID, "archive.key_id"),
+    (env::ARCHIVE_SECRET, SECRET),
+    (env::ARCHIVE_ALLOW_HTTP, "archive.allow_http"),
+    (env::ARCHIVE_AFTER_DAYS, "retention.archive_after_days"),
+    (env::RECYCLE_AFTER_DAYS, "retention.recycle_after_days"),
+    (env::FAILED_HOURS, "retention.failed_hours"),
     (env::CONFIG, ""),
 ];
+
+/// The setting that is shown to nobody.
+const SECRET: &str = "archive.secret";
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,9 +136,16 @@ impl Loaded {
     /// Every setting with its value and where it came from, a line each.
     pub fn describe(&self) -> String {
         let lines: Vec<(String, &Source)> =
-            self.settings.iter().map(|(name, (value, source))| (format!("{name} = {value}"), source)).collect();
+            self.settings.iter().map(|(name, (value, source))| (shown(name, value), source)).collect();
         let width = lines.iter().map(|(text, _)| text.chars().count()).max().unwrap_or_default();
         lines.iter().map(|(text, source)| format!("{text:width$}  # {source}\n")).collect()
+    }
+}
+
+fn shown(name: &str, value: &Value) -> String {
+    match name == SECRET && value.as_str().is_some_and(|text| !text.is_empty()) {
+        true => format!("{name} = \"…\""),
+        false => format!("{name} = {value}"),
     }
 }
 

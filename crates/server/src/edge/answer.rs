@@ -17,6 +17,10 @@ use super::guard::Rejection;
 pub(super) enum Refusal {
     /// It is not up. The words say why, if it ever was.
     NotFound(Option<String>),
+    /// It sleeps, should wake, and there is no room for it.
+    NoRoom(String),
+    /// It sleeps, should wake, and could not.
+    NotWoken(String),
     /// It is up, but nothing listens on the port.
     PortClosed,
     /// What listens there closed the connection, or spoke nonsense.
@@ -62,6 +66,16 @@ pub(super) fn refusal(id: &SandboxId, port: u16, refusal: &Refusal, navigation: 
             "The sandbox was not found",
             "It may have ended, expired or been paused. Start it again, or create a new one.",
         ),
+        Refusal::NoRoom(_) => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "The sandbox is asleep and cannot be woken now: as many are up as the server allows",
+            "Pause or kill another one, then try again.",
+        ),
+        Refusal::NotWoken(_) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "The sandbox is asleep and could not be woken",
+            "Try again; if it stays so, recover it.",
+        ),
         Refusal::PortClosed => (
             StatusCode::BAD_GATEWAY,
             "The sandbox is running but port is not open",
@@ -98,6 +112,7 @@ pub(super) fn refusal(id: &SandboxId, port: u16, refusal: &Refusal, navigation: 
     };
     let reason = match refusal {
         Refusal::NotFound(reason) => reason.as_deref(),
+        Refusal::NoRoom(reason) | Refusal::NotWoken(reason) => Some(reason.as_str()),
         _ => None,
     };
     if navigation {

@@ -23,6 +23,7 @@ use super::headers;
 use super::link::Link;
 use super::reach::Reach;
 use super::tunnel;
+use crate::directory::Busy;
 
 /// How long a server of a user may think before it answers. The guest may think forever.
 const ANSWER: Duration = Duration::from_secs(60 * 60);
@@ -50,6 +51,7 @@ pub(super) async fn forward(
     mut request: Request<Intake>,
     wish: Option<Wish>,
     link: Option<Arc<Link>>,
+    busy: Busy,
 ) -> Result<Response<Body>, Refusal> {
     if let Some(wish) = &wish {
         headers::ask_upgrade(request.headers_mut(), wish.protocol.clone());
@@ -65,7 +67,7 @@ pub(super) async fn forward(
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         // Nobody may change the protocol without being asked.
         let wish = wish.ok_or(Refusal::NoAnswer)?;
-        return Ok(switch(&reach, response, wish, link));
+        return Ok(switch(&reach, response, wish, link, busy));
     }
     if closes {
         response.extensions_mut().insert(Deaf);
@@ -79,7 +81,7 @@ pub(super) async fn forward(
         return Ok(Response::from_parts(parts, Body::empty()));
     }
     parts.extensions.insert(Tethered(gone));
-    Ok(Response::from_parts(parts, Body::new(Carried { body, lease })))
+    Ok(Response::from_parts(parts, Body::new(Carried { body, lease, _busy: busy })))
 }
 
 /// Sends the request over an idle connection, or a new one. It is sent again only if hyper vouches that nothing of it was.
@@ -111,10 +113,20 @@ async fn send(
     }
 }
 
-fn switch(reach: &Reach, mut response: Response<Incoming>, wish: Wish, link: Option<Arc<Link>>) -> Response<Body> {
+fn switch(
+    reach: &Reach,
+    mut response: Response<Incoming>,
+    wish: Wish,
+    link: Option<Arc<Link>>,
+    busy: Busy,
+) -> Response<Body> {
     let accepted = response.headers().get(UPGRADE).cloned().unwrap_or(wish.protocol);
     let sandbox = hyper::upgrade::on(&mut response);
-    tokio::spawn(tunnel::carry(wish.client, sandbox, reach.route.gone.clone(), link));
+    let carried = tunnel::carry(wish.client, sandbox, reach.route.gone.clone(), link);
+    tokio::spawn(async move {
+        carried.await;
+        drop(busy);
+    });
     headers::strip_hop_by_hop(response.headers_mut());
     headers::ask_upgrade(response.headers_mut(), accepted);
     response.map(|_| Body::empty())
@@ -137,6 +149,8 @@ fn give_back(lease: &mut Option<Lease>) {
 struct Carried {
     body: Incoming,
     lease: Option<Lease>,
+    /// The sandbox does not sleep in the middle of an answer.
+    _busy: Busy,
 }
 
 impl HttpBody for Carried {

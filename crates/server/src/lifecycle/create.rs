@@ -3,15 +3,16 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use cabana_runtime::{LaunchSpec, Live};
+use cabana_runtime::{DiskSource, Live};
 use cabana_store::{Inserted, Sandbox};
-use cabana_types::guest::GuestConfig;
 use cabana_types::sandbox::{EndCause, State};
 use cabana_types::{KeyId, SandboxId};
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
+use super::drive::spec;
 use super::{Lifecycle, SWEEP_WAIT, later};
+use crate::failpoint;
 
 /// A wish for a sandbox that passed every check.
 #[derive(Debug)]
@@ -20,8 +21,8 @@ pub struct Wish {
     pub sandbox: Sandbox,
     /// Whose key asked.
     pub by: KeyId,
-    /// What the guest is told.
-    pub guest: GuestConfig,
+    /// Where its disk comes from.
+    pub disk: DiskSource,
     /// Seconds from coming up to expiry.
     pub timeout: u64,
 }
@@ -136,15 +137,11 @@ impl Lifecycle {
                 return tell(Err(error.into()));
             }
         }
-        let mut launch = pin!(self.backend.launch(LaunchSpec {
-            id: id.clone(),
-            build: wish.sandbox.build.clone(),
-            resources: wish.sandbox.resources,
-            internet: wish.sandbox.internet,
-            guest: wish.guest,
-        }));
+        failpoint::hit("create.written");
+        let mut launch = pin!(self.backend.launch(spec(&wish.sandbox, wish.disk)));
         match tokio::time::timeout(self.launch_limit, &mut launch).await {
             Ok(Ok(live)) => {
+                failpoint::hit("create.launched");
                 let result = self.arrive(&id, live, wish.timeout).await;
                 drop(held);
                 match result {
@@ -250,9 +247,10 @@ impl Lifecycle {
                 self.store.sandbox(&known.id).await?.ok_or_else(|| cabana_store::Error::NoSandbox(known.id.clone()))?;
         }
         let cause = match &known.state {
-            State::Running => return Ok(known),
             State::Creating => "is still coming up".into(),
-            State::Ending { cause } | State::Ended { cause } => cause.describe(),
+            State::Failed { cause } | State::Ending { cause } | State::Ended { cause } => cause.describe(),
+            // Also asleep it is the sandbox that was made.
+            _ => return Ok(known),
         };
         Err(CreateError::Spent { key, id: known.id, cause })
     }

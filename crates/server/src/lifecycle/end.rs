@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use super::backoff::Backoff;
 use super::{Entry, Lifecycle};
+use crate::failpoint;
 
 /// After this long a removal is complained about, and makes room for others.
 const SLOW: Duration = Duration::from_secs(30);
@@ -20,6 +21,8 @@ impl Lifecycle {
     pub(super) fn sweep(self: &Arc<Self>, id: &SandboxId) -> Arc<Entry> {
         self.withdraw(id);
         let entry = self.registry.entry(id);
+        entry.interrupt();
+        entry.doomed.cancel();
         self.tasks.spawn(Arc::clone(self).sweep_until_gone(Arc::clone(&entry), id.clone()));
         entry
     }
@@ -37,6 +40,8 @@ impl Lifecycle {
                 return;
             }
         }
+        self.drop_archives(&id).await;
+        failpoint::hit("kill.destroyed");
         let mut pause = Backoff::new();
         loop {
             match self.store.swept(id.clone(), Timestamp::now()).await {

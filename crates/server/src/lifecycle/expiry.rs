@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cabana_types::SandboxId;
+use cabana_types::sandbox::State;
 use jiff::Timestamp;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Lifecycle;
+use crate::failpoint;
 
 /// How soon an expiry is tried again that the store could not write.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -108,15 +110,25 @@ impl Lifecycle {
     /// Ends a sandbox whose time is over, unless it got another time meanwhile.
     pub(super) async fn expire(self: &Arc<Self>, id: &SandboxId, due: Timestamp) {
         match self.store.expire(id.clone(), due, Timestamp::now()).await {
-            Ok(sandbox) if sandbox.state.cause().is_none() => {
+            Ok(sandbox) if sandbox.state == State::Running => {
                 self.expiry.set(id, sandbox.end_at, Timestamp::now());
+            }
+            Ok(sandbox) if sandbox.state.cause().is_none() => {
+                tracing::info!(sandbox = %id, "expired, pausing");
+                failpoint::hit("expire.written");
+                let paused = Arc::clone(self).persevere(id.clone());
+                let _ = self.tasks.spawn(paused).await;
             }
             Ok(_) => {
                 tracing::info!(sandbox = %id, "expired");
                 let entry = self.sweep(id);
                 let _ = tokio::time::timeout(super::SWEEP_WAIT, entry.attempted.cancelled()).await;
             }
-            Err(cabana_store::Error::Refused(_) | cabana_store::Error::NoSandbox(_)) => {}
+            Err(
+                cabana_store::Error::Refused(_)
+                | cabana_store::Error::NotRunning { .. }
+                | cabana_store::Error::NoSandbox(_),
+            ) => {}
             Err(error) => {
                 let error = cabana_runtime::error::chain(&error);
                 tracing::error!(sandbox = %id, error, "could not write that a sandbox expired; trying again");

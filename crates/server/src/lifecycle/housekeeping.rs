@@ -21,7 +21,8 @@ const MOST_TOMBSTONES: u32 = 100_000;
 const AT_ONCE: u32 = 500;
 
 impl Lifecycle {
-    pub(super) async fn keep_house(self: Arc<Self>, tombstones: Duration) {
+    pub(super) async fn keep_house(self: Arc<Self>) {
+        let tombstones = Duration::from_secs(u64::from(self.retention.tombstone_days) * 24 * 3600);
         let mut tick = tokio::time::interval(EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -31,6 +32,9 @@ impl Lifecycle {
             }
             self.forget_tombstones(tombstones).await;
             self.find_strangers().await;
+            self.sweep_snapshots(false).await;
+            self.sweep_archives().await;
+            self.retire().await;
         }
     }
 

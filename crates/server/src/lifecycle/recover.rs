@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cabana_runtime::Live;
 use cabana_store::Sandbox;
-use cabana_types::sandbox::{State, Step};
+use cabana_types::sandbox::{Rest, Seen, State};
 use futures_util::StreamExt;
 use jiff::Timestamp;
 
@@ -28,6 +28,7 @@ impl Lifecycle {
         for sandbox in &living {
             self.registry.entry(&sandbox.id);
         }
+        self.sweep_snapshots(true).await;
         let recovered = living.len();
         futures_util::stream::iter(living)
             .for_each_concurrent(AT_ONCE, |sandbox| Arc::clone(self).recover_one(sandbox))
@@ -40,10 +41,13 @@ impl Lifecycle {
 
     async fn recover_one(self: Arc<Self>, sandbox: Sandbox) {
         let id = sandbox.id.clone();
-        match sandbox.state {
-            State::Creating | State::Ending { .. } | State::Ended { .. } => self.settle(&sandbox, false).await,
+        match &sandbox.state {
+            State::Creating => self.settle(&sandbox, Seen::NoProcesses).await,
+            State::Ending { .. } | State::Ended { .. } => {
+                self.sweep(&id);
+            }
             State::Running => match tokio::time::timeout(ADOPT_LIMIT, self.adopt(&sandbox)).await {
-                Ok(Ok(alive)) => self.settle(&sandbox, alive).await,
+                Ok(Ok(seen)) => self.settle(&sandbox, seen).await,
                 Ok(Err(_)) | Err(_) => {
                     tracing::warn!(sandbox = %id, "could not take over a sandbox; trying again");
                     self.expiry.set(&id, sandbox.end_at, Timestamp::now());
@@ -51,43 +55,74 @@ impl Lifecycle {
                     self.tasks.spawn(async move { this.adopt_later(sandbox).await });
                 }
             },
+            // Only those that sleep with their memory have anything to lose.
+            State::Paused { rest: Rest::Memory, .. } => {
+                let seen = match self.backend.adopt(&id).await {
+                    Ok(Some(_)) | Err(_) => Seen::Processes,
+                    Ok(None) => Seen::NoProcesses,
+                };
+                self.settle(&sandbox, seen).await;
+            }
+            // What was under way goes on.
+            _ => self.go_on(&sandbox),
         }
     }
 
-    /// Takes the step that the state machine wants after a restart, and sweeps what is ending.
-    async fn settle(self: &Arc<Self>, sandbox: &Sandbox, alive: bool) {
-        let step = sandbox.state.on_restart(alive);
+    /// Takes the step that the state machine wants after a restart, and goes on from there.
+    async fn settle(self: &Arc<Self>, sandbox: &Sandbox, seen: Seen) {
+        let Some(step) = sandbox.state.on_restart(seen) else { return };
         let mut pause = Backoff::new();
-        if let Some(Step::End(cause)) = step {
-            while let Err(error) = self.store.end(sandbox.id.clone(), cause.clone(), Timestamp::now()).await {
-                if matches!(error, cabana_store::Error::Refused(_) | cabana_store::Error::NoSandbox(_)) {
-                    break;
+        loop {
+            match self.store.step(sandbox.id.clone(), step.clone(), Timestamp::now()).await {
+                Ok(sandbox) => {
+                    tracing::warn!(sandbox = %sandbox.id, state = sandbox.state.name(), "a sandbox did not outlive the restart");
+                    return self.go_on(&sandbox);
                 }
-                let text = cabana_runtime::error::chain(&error);
-                tracing::error!(sandbox = %sandbox.id, error = text, "could not write what became of a sandbox; trying again");
-                if !pause.wait(&self.stopping).await {
-                    return;
+                Err(cabana_store::Error::Refused(_) | cabana_store::Error::NoSandbox(_)) => {
+                    return self.go_on(sandbox);
+                }
+                Err(error) => {
+                    let error = cabana_runtime::error::chain(&error);
+                    tracing::error!(sandbox = %sandbox.id, error, "could not write what became of a sandbox; trying again");
+                    if !pause.wait(&self.stopping).await {
+                        return;
+                    }
                 }
             }
-            tracing::warn!(sandbox = %sandbox.id, why = cause.describe(), "a sandbox did not outlive the restart");
-        } else if sandbox.state == State::Running {
-            return;
         }
-        self.sweep(&sandbox.id);
     }
 
-    /// Takes over a running sandbox; `false` if it is not alive.
-    async fn adopt(self: &Arc<Self>, sandbox: &Sandbox) -> Result<bool, cabana_runtime::Error> {
+    /// Does what a sandbox's state wants, behind the start.
+    fn go_on(self: &Arc<Self>, sandbox: &Sandbox) {
+        if matches!(sandbox.state, State::Ending { .. }) {
+            self.sweep(&sandbox.id);
+            return;
+        }
+        if sandbox.state.takes_place() {
+            self.registry.place(&sandbox.id);
+        }
+        self.tasks.spawn(Arc::clone(self).persevere(sandbox.id.clone()));
+    }
+
+    /// Takes over a running sandbox, if it is alive.
+    async fn adopt(self: &Arc<Self>, sandbox: &Sandbox) -> Result<Seen, cabana_runtime::Error> {
         let entry = self.registry.entry(&sandbox.id);
         let _held = entry.lock.lock().await;
         let adopted: Option<Live> = self.backend.adopt(&sandbox.id).await.inspect_err(|error| {
             let error = cabana_runtime::error::chain(error);
             tracing::warn!(sandbox = %sandbox.id, error, "taking over a sandbox failed");
         })?;
-        let Some(live) = adopted else { return Ok(false) };
+        let Some(live) = adopted else { return Ok(Seen::NoProcesses) };
+        // The earlier server may have died while it copied the disk, or between a change of limits and its note.
+        self.backend.thaw(&sandbox.id).await?;
+        if let Err(error) = self.backend.resize(&sandbox.id, sandbox.resources).await {
+            let error = cabana_runtime::error::chain(&error);
+            tracing::warn!(sandbox = %sandbox.id, error, "could not set the limits of a sandbox again");
+        }
         let told = live.vitals.borrow().oom_kills;
+        self.registry.place(&sandbox.id);
         self.publish(sandbox, live, told);
-        Ok(true)
+        Ok(Seen::Processes)
     }
 
     /// A sandbox is not given up for one error: the start goes on without it, and it is tried again a few times.
@@ -104,11 +139,11 @@ impl Lifecycle {
                 Ok(_) => return,
                 Err(_) => continue,
             }
-            if let Ok(alive) = self.adopt(&sandbox).await {
-                return self.settle(&sandbox, alive).await;
+            if let Ok(seen) = self.adopt(&sandbox).await {
+                return self.settle(&sandbox, seen).await;
             }
         }
         tracing::error!(sandbox = %sandbox.id, "a sandbox could not be taken over and is given up");
-        self.settle(&sandbox, false).await;
+        self.settle(&sandbox, Seen::NoProcesses).await;
     }
 }

@@ -119,12 +119,16 @@ impl Lifecycle {
     }
 
     /// Takes a sample of a sandbox that nobody else asks the backend about.
-    async fn measure(&self, id: SandboxId, entry: Arc<Entry>) {
-        let Ok(_held) = entry.lock.try_lock() else { return };
+    async fn measure(self: &Arc<Self>, id: SandboxId, entry: Arc<Entry>) {
+        let Ok(held) = entry.lock.try_lock() else { return };
         // A fault of the backend must not end the sampling.
         let asked = AssertUnwindSafe(self.ask(&id)).catch_unwind();
         match tokio::time::timeout(LIMIT, asked).await {
-            Ok(Ok(Ok(stats))) => drop(entry.with_meter(|meter| meter.record(stats))),
+            Ok(Ok(Ok(stats))) => {
+                entry.with_meter(|meter| meter.record(stats));
+                drop(held);
+                self.look_for_rest(&id, &entry, stats).await;
+            }
             Ok(Ok(Err(UsageError::NotUp(_)))) => {}
             Ok(Ok(Err(error))) => {
                 tracing::debug!(sandbox = %id, error = cabana_runtime::error::chain(&error), "could not measure a sandbox");

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::history::{History, Range, Sample};
+use super::idle::Quiet;
 use super::{Entry, Lifecycle};
 
 /// How long the backend may take.
@@ -26,6 +27,11 @@ pub(super) struct Meter {
     started_at: Timestamp,
     cpu: Option<CpuReading>,
     history: History<Usage>,
+    /// Seconds of idleness after which it is paused, and how.
+    pub(super) idle: Option<u64>,
+    pub(super) keeps_memory: bool,
+    /// How long it has been idle.
+    pub(super) quiet: Option<Quiet>,
 }
 
 /// A reading of a sandbox's CPU time, and what it came to.
@@ -116,8 +122,10 @@ impl Lifecycle {
             // What is known is worth more than an error.
             (Some(metrics), Ok(())) => Ok(metrics),
             (Some(metrics), Err(_)) if !metrics.is_empty() => Ok(metrics),
+            // One that sleeps uses nothing.
+            (metrics, Err(UsageError::NotUp(_))) => Ok(metrics.unwrap_or_default()),
             (_, Err(error)) => Err(error),
-            (None, Ok(())) => Err(UsageError::NotUp(id.clone())),
+            (None, Ok(())) => Ok(vec![]),
         }
     }
 
@@ -157,7 +165,21 @@ impl Meter {
             started_at: sandbox.started_at.unwrap_or(sandbox.created_at),
             cpu: None,
             history: History::default(),
+            idle: sandbox.policy.idle,
+            keeps_memory: sandbox.policy.keeps_memory(),
+            quiet: None,
         }
+    }
+
+    /// For the same sandbox, up again: what it used before stays known.
+    pub(super) fn again(&mut self, sandbox: &Sandbox) {
+        let history = std::mem::take(&mut self.history);
+        *self = Self { history, ..Self::new(sandbox) };
+    }
+
+    /// It may use more or less from now on.
+    pub(super) fn resize(&mut self, resources: Resources) {
+        self.resources = resources;
     }
 
     /// Adds a sample.

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use cabana_runtime::{Death, Vitals};
 use cabana_types::SandboxId;
-use cabana_types::sandbox::EndCause;
+use cabana_types::sandbox::{EndCause, Step};
 use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Lifecycle;
+use crate::failpoint;
 
 /// At most one note about lost processes in this time: a sandbox can be out of memory all day long.
 const NOTE_EVERY: Duration = Duration::from_secs(1);
@@ -58,12 +59,14 @@ impl Lifecycle {
         tracing::warn!(sandbox = %id, why = cause.describe(), "a sandbox ended by itself");
         let mut pause = super::backoff::Backoff::new();
         loop {
-            match self.store.end(id.clone(), cause.clone(), Timestamp::now()).await {
+            match self.store.step(id.clone(), Step::Fail(cause.clone()), Timestamp::now()).await {
                 Ok(_) => {
-                    self.sweep(id);
+                    failpoint::hit("failure.written");
+                    self.withdraw(id);
+                    self.tasks.spawn(Arc::clone(self).persevere(id.clone()));
                     return;
                 }
-                // Somebody ended it on purpose meanwhile.
+                // Somebody paused or ended it on purpose meanwhile.
                 Err(cabana_store::Error::Refused(_) | cabana_store::Error::NoSandbox(_)) => return,
                 Err(error) => {
                     let error = cabana_runtime::error::chain(&error);

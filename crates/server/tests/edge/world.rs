@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::body::Body;
 use cabana_server::directory::{Directory, Route, Traffic};
 use cabana_server::edge::listener::{Limits, serve_with};
-use cabana_server::edge::{Edge, Tombstones};
+use cabana_server::edge::{Absent, Edge, Sleepers};
 use cabana_server::tls::Tls;
 use cabana_types::{SandboxId, Secret};
 use futures_util::FutureExt;
@@ -91,7 +91,11 @@ pub(crate) struct Box {
 /// Why the sandboxes of these tests are gone.
 struct Stones;
 
-impl Tombstones for Stones {
+impl Sleepers for Stones {
+    fn touch<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Absent> {
+        std::boxed::Box::pin(async move { Absent::Gone(self.why(id).await) })
+    }
+
     fn why<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Option<String>> {
         let reason = (!id.as_str().starts_with("inever")).then(|| "it <expired>".to_owned());
         async move { reason }.boxed()
@@ -172,6 +176,7 @@ impl World {
             guest_socket: socket,
             access_token: Some(Secret::new(format!("token-of-{id}"))),
             traffic,
+            activity: Arc::default(),
             gone: CancellationToken::new(),
         });
         Box { id, address, guest: counter, _guest: AbortOnDropHandle::new(task), _dir: dir }

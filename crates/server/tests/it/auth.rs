@@ -24,7 +24,7 @@ fn the_key_itself_is_not_in_the_database() {
     server.stop();
     for entry in std::fs::read_dir(server.data_dir()).expect("directory") {
         let path = entry.expect("entry").path();
-        if path.file_name().is_some_and(|n| n != "key") {
+        if path.is_file() && path.file_name().is_some_and(|n| n != "key") {
             let bytes = std::fs::read(&path).expect("read");
             let found = bytes.windows(server.key.len()).any(|w| w == server.key.as_bytes());
             assert!(!found, "the key is in {}", path.display());

@@ -72,7 +72,7 @@ fn a_sandbox_can_be_read() {
         (&detail["cpuCount"], &detail["memoryMB"], &detail["diskSizeMB"]),
         (&json!(2), &json!(512), &json!(1024))
     );
-    assert_eq!(detail["lifecycle"], json!({"onTimeout": "kill", "autoResume": false}));
+    assert_eq!(detail["lifecycle"], json!({"onTimeout": "kill", "autoResume": false, "onFailure": "keep"}));
     assert_eq!(detail["allowInternetAccess"], true);
     let time = |name: &str| detail[name].as_str().expect("time").parse::<jiff::Timestamp>().expect("RFC 3339");
     assert_eq!((time("endAt") - time("startedAt")).get_seconds(), 60);
@@ -143,8 +143,6 @@ fn bodies_that_are_no_requests() {
 fn options_that_are_not_there_yet_are_named() {
     let server = TestServer::start();
     for (field, value) in [
-        ("autoPause", json!(true)),
-        ("autoResume", json!({"enabled": true})),
         ("volumeMounts", json!([{"name": "v", "path": "/v"}])),
         ("mcp", json!({"browserbase": {"apiKey": "k"}})),
         ("mcp", json!({"duckduckgo": {}})),

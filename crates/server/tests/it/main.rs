@@ -16,6 +16,7 @@ mod reading;
 mod receiver;
 mod restart;
 mod server;
+mod sleep;
 mod templates;
 mod tenants;
 mod traffic;

@@ -14,7 +14,13 @@ fn history(server: &TestServer, id: &str, query: &str) -> Vec<Value> {
 #[test]
 fn the_first_sample_does_not_wait_for_the_round() {
     let server = TestServer::with(&[("metrics.interval_seconds", "3600")]);
-    server.world.set_stats(Stats { cpu_usec: 0, memory_used: 7 << 20, memory_cache: 1 << 20, disk_used: 3 << 20 });
+    server.world.set_stats(Stats {
+        cpu_usec: 0,
+        memory_used: 7 << 20,
+        memory_cache: 1 << 20,
+        disk_used: 3 << 20,
+        network_bytes: 0,
+    });
     let id = server.create();
     let metric = &history(&server, &id, "")[0];
     assert_eq!((&metric["cpuCount"], &metric["cpuUsedPct"]), (&json!(2), &json!(0.0)));

@@ -21,8 +21,12 @@ fn assert_consistent(server: &TestServer) {
         let rows = server.get("/events/sandboxes?limit=100").is(200).json();
         let ids: HashSet<String> =
             rows.as_array().expect("rows").iter().map(|e| e["sandboxId"].as_str().expect("id").to_owned()).collect();
-        ids.iter()
-            .all(|id| matches!(server.events(id).last().map(String::as_str), Some("created" | "killed" | "updated")))
+        ids.iter().all(|id| {
+            matches!(
+                server.events(id).last().map(String::as_str),
+                Some("created" | "killed" | "updated" | "failed" | "resumed")
+            )
+        })
     };
     eventually("every sandbox is up or ended", settled);
 }
@@ -110,7 +114,10 @@ fn a_machine_that_was_restarted() {
     server.world.reboot();
     let server = server.restart();
     assert_consistent(&server);
-    assert_eq!(server.epitaph(&id), format!("Sandbox {id} was lost when the machine restarted; create a new one"));
+    let told = format!("Sandbox {id} was lost when the machine restarted; its disk is kept");
+    eventually("it is told", || server.epitaph(&id).starts_with(&told));
+    server.post(&format!("/sandboxes/{id}/recover"), json!({})).is(200);
+    assert_eq!(server.listed(), [id]);
 }
 
 #[test]

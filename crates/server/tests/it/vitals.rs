@@ -15,8 +15,13 @@ fn a_death_is_noticed_and_told() {
         let id = server.create();
         server.world.die(&id, death);
         eventually("nothing is left", || !server.world.ids().contains(&id));
-        eventually("it is told", || server.events(&id).last().is_some_and(|e| e == "killed"));
-        assert_eq!(server.epitaph(&id), format!("Sandbox {id} {told}; create a new one"));
+        eventually("it is told", || server.events(&id).last().is_some_and(|e| e == "failed"));
+        assert!(
+            server.epitaph(&id).starts_with(&format!("Sandbox {id} {told}; its disk is kept")),
+            "{}",
+            server.epitaph(&id)
+        );
+        assert!(server.world.disks().contains(&id));
         let logs = server.get(&format!("/v2/sandboxes/{id}/logs?level=error")).is(200).json();
         assert!(logs["logs"][0]["message"].as_str().is_some_and(|m| m.contains(told)), "{logs}");
     }

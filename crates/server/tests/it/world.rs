@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cabana_runtime::{Backend, Capabilities, Death, Error, LaunchSpec, Live, Stats, Vitals};
-use cabana_types::{BuildId, SandboxId};
+use cabana_runtime::{Backend, Capabilities, Death, DiskSource, Error, LaunchSpec, Live, Observed, Stats, Vitals};
+use cabana_types::{BuildId, Resources, SandboxId, TemplateId};
 use tokio::sync::watch;
 
 /// What an operation does instead of succeeding.
@@ -40,6 +41,9 @@ pub(crate) struct FakeSandbox {
 #[derive(Debug, Default)]
 struct Inner {
     sandboxes: HashMap<SandboxId, FakeSandbox>,
+    disks: HashMap<SandboxId, Resources>,
+    frozen: HashSet<SandboxId>,
+    snapshots: HashSet<TemplateId>,
     launch: Option<Fault>,
     adopt: Vec<Fault>,
     destroy: Vec<Fault>,
@@ -100,9 +104,26 @@ impl World {
         inner.busy.clear();
     }
 
-    /// The machine restarts: nothing is left.
+    /// The machine restarts: nothing is left but disks.
     pub(crate) fn reboot(&self) {
-        self.inner().sandboxes.clear();
+        let mut inner = self.inner();
+        inner.sandboxes.clear();
+        inner.frozen.clear();
+    }
+
+    /// Sandboxes that have a disk.
+    pub(crate) fn disks(&self) -> HashSet<String> {
+        self.inner().disks.keys().map(ToString::to_string).collect()
+    }
+
+    /// Whether a sandbox's processes stand still.
+    pub(crate) fn is_frozen(&self, id: &str) -> bool {
+        self.inner().frozen.contains(&id.parse::<SandboxId>().expect("id"))
+    }
+
+    /// Copies of disks.
+    pub(crate) fn copies(&self) -> usize {
+        self.inner().snapshots.len()
     }
 
     /// A sandbox that no server knows.
@@ -119,6 +140,8 @@ impl World {
     fn remove(&self, id: &SandboxId) {
         let mut inner = self.inner();
         inner.sandboxes.remove(id);
+        inner.disks.remove(id);
+        inner.frozen.remove(id);
         inner.destroyed.push(id.clone());
     }
 
@@ -214,7 +237,7 @@ impl Backend for Fake {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { disk_quota: true }
+        Capabilities { disk_quota: true, pause_memory: true, memory_outlives_reboot: false, copies: true }
     }
 
     async fn launch(&self, spec: LaunchSpec) -> Result<Live, Error> {
@@ -223,7 +246,14 @@ impl Backend for Fake {
         let fault = self.0.inner().launch.clone();
         Self::before(fault.as_ref(), &id).await?;
         let (vitals, seen) = watch::channel(Vitals::default());
-        self.0.inner().sandboxes.insert(id.clone(), FakeSandbox { spec, vitals });
+        {
+            let mut inner = self.0.inner();
+            if spec.disk == DiskSource::Kept && !inner.disks.contains_key(&id) {
+                return Err(Self::failed(&id));
+            }
+            inner.disks.insert(id.clone(), spec.resources);
+            inner.sandboxes.insert(id.clone(), FakeSandbox { spec, vitals });
+        }
         Self::after(fault.as_ref()).await;
         Ok(Self::live(&id, seen))
     }
@@ -244,8 +274,90 @@ impl Backend for Fake {
         Ok(())
     }
 
+    async fn freeze(&self, id: &SandboxId) -> Result<(), Error> {
+        let _alone = Alone::with(&self.0, id);
+        let mut inner = self.0.inner();
+        if !inner.sandboxes.contains_key(id) {
+            return Err(Self::failed(id));
+        }
+        inner.frozen.insert(id.clone());
+        Ok(())
+    }
+
+    async fn thaw(&self, id: &SandboxId) -> Result<(), Error> {
+        let _alone = Alone::with(&self.0, id);
+        self.0.inner().frozen.remove(id);
+        Ok(())
+    }
+
+    async fn stop(&self, id: &SandboxId) -> Result<(), Error> {
+        let _alone = Alone::with(&self.0, id);
+        let mut inner = self.0.inner();
+        inner.sandboxes.remove(id);
+        inner.frozen.remove(id);
+        Ok(())
+    }
+
+    async fn reclaim(&self, _: &SandboxId) {}
+
+    async fn open_disk(&self, _: &SandboxId) -> Result<Option<OwnedFd>, Error> {
+        let dir = tempfile::tempdir().expect("directory").keep();
+        std::fs::create_dir(dir.join("upper")).expect("directory");
+        Ok(Some(std::fs::File::open(dir).expect("open").into()))
+    }
+
+    async fn fresh_disk(&self, id: &SandboxId, resources: Resources) -> Result<OwnedFd, Error> {
+        self.0.inner().disks.insert(id.clone(), resources);
+        let dir = tempfile::tempdir().expect("directory").keep();
+        Ok(std::fs::File::open(dir).expect("open").into())
+    }
+
+    async fn delete_disk(&self, id: &SandboxId) -> Result<(), Error> {
+        self.0.inner().disks.remove(id);
+        Ok(())
+    }
+
+    async fn resize(&self, id: &SandboxId, resources: Resources) -> Result<(), Error> {
+        let _alone = Alone::with(&self.0, id);
+        self.0.inner().disks.insert(id.clone(), resources);
+        Ok(())
+    }
+
+    async fn copy_disk(&self, _: &SandboxId, to: &SandboxId, resources: Resources) -> Result<(), Error> {
+        self.0.inner().disks.insert(to.clone(), resources);
+        Ok(())
+    }
+
+    async fn take_snapshot(&self, id: &SandboxId, snapshot: &TemplateId) -> Result<(), Error> {
+        let _alone = Alone::with(&self.0, id);
+        let mut inner = self.0.inner();
+        let still = inner.frozen.contains(id) || !inner.sandboxes.contains_key(id);
+        assert!(still, "the disk of a sandbox that goes on was copied");
+        inner.snapshots.insert(snapshot.clone());
+        Ok(())
+    }
+
+    async fn delete_snapshot(&self, snapshot: &TemplateId) -> Result<(), Error> {
+        self.0.inner().snapshots.remove(snapshot);
+        Ok(())
+    }
+
+    async fn snapshots(&self) -> Result<Vec<TemplateId>, Error> {
+        Ok(self.0.inner().snapshots.iter().cloned().collect())
+    }
+
     async fn inventory(&self) -> Result<Vec<SandboxId>, Error> {
-        Ok(self.0.inner().sandboxes.keys().cloned().collect())
+        let inner = self.0.inner();
+        Ok(inner.sandboxes.keys().chain(inner.disks.keys()).cloned().collect())
+    }
+
+    async fn observe(&self, id: &SandboxId) -> Result<Observed, Error> {
+        let inner = self.0.inner();
+        Ok(Observed {
+            processes: inner.sandboxes.contains_key(id),
+            frozen: inner.frozen.contains(id),
+            disk: inner.disks.contains_key(id),
+        })
     }
 
     async fn stats(&self, id: &SandboxId) -> Result<Stats, Error> {

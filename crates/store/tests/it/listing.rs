@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cabana_store::{Order, Position, Sandbox, SandboxQuery, Store};
+use cabana_store::{Group, Order, Position, Sandbox, SandboxQuery, Store};
 use cabana_types::{Resources, TemplateId};
 
 use crate::{Place, at, build, insert, other_team, sandbox, sandbox_id, team, template_id};
@@ -10,6 +10,7 @@ use crate::{Place, at, build, insert, other_team, sandbox, sandbox_id, team, tem
 fn all() -> SandboxQuery {
     SandboxQuery {
         team: team().id,
+        groups: vec![Group::Running],
         metadata: BTreeMap::new(),
         template: None,
         started_after: None,
@@ -36,7 +37,7 @@ async fn filters() {
         running(&store, n, i64::from(n)).await;
     }
     insert(&store, sandbox(5)).await;
-    let list = async |query: SandboxQuery| numbers(&store.running(&query).await.expect("list"));
+    let list = async |query: SandboxQuery| numbers(&store.sandboxes(&query).await.expect("list"));
     assert_eq!(list(all()).await, [1, 2, 3, 4], "only running ones");
     assert_eq!(list(SandboxQuery { order: Order::Descending, limit: 2, ..all() }).await, [4, 3]);
     assert_eq!(list(SandboxQuery { started_after: Some(at(2)), ..all() }).await, [3, 4]);
@@ -61,11 +62,11 @@ async fn pages_neither_repeat_nor_hide() {
         running(&store, n, i64::from(n / 3)).await;
     }
     for order in [Order::Ascending, Order::Descending] {
-        let whole = numbers(&store.running(&SandboxQuery { order, ..all() }).await.expect("list"));
+        let whole = numbers(&store.sandboxes(&SandboxQuery { order, ..all() }).await.expect("list"));
         let mut paged = vec![];
         let mut after = None;
         loop {
-            let page = store.running(&SandboxQuery { order, after, limit: 2, ..all() }).await.expect("page");
+            let page = store.sandboxes(&SandboxQuery { order, after, limit: 2, ..all() }).await.expect("page");
             let Some(last) = page.last() else { break };
             after = Some(Position { started_at: last.started_at.expect("started"), id: last.id.clone() });
             paged.extend(numbers(&page));
@@ -88,7 +89,7 @@ async fn page_through(order: Order, limit: u32, before: Vec<i64>, steps: Vec<Bet
     }
     let (mut seen, mut lasting, mut after, mut steps) = (vec![], up.clone(), None, steps.into_iter());
     loop {
-        let page = store.running(&SandboxQuery { order, after, limit, ..all() }).await.expect("page");
+        let page = store.sandboxes(&SandboxQuery { order, after, limit, ..all() }).await.expect("page");
         let Some(last) = page.last() else { break };
         after = Some(Position { started_at: last.started_at.expect("started"), id: last.id.clone() });
         seen.extend(numbers(&page));

@@ -9,9 +9,9 @@ mod writing;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use cabana_store::{ApiKey, Build, BuildStatus, Idempotency, Inserted, Sandbox, Store, Team, Traffic};
+use cabana_store::{ApiKey, Boot, Build, BuildStatus, Idempotency, Inserted, Sandbox, Store, Team, Traffic};
 use cabana_types::sandbox::State;
-use cabana_types::{BuildId, KeyId, Resources, SandboxId, Secret, TeamId, TemplateId};
+use cabana_types::{BuildId, KeyId, LifePolicy, Resources, SandboxId, Secret, TeamId, TemplateId};
 use jiff::Timestamp;
 
 /// A database in a directory of its own.
@@ -114,6 +114,11 @@ fn sandbox(n: u8) -> Sandbox {
         end_at: at(300),
         ended_at: None,
         idempotency: None,
+        policy: LifePolicy { keep: vec!["data".into()], ..LifePolicy::default() },
+        boot: Boot { env: BTreeMap::from([("A".into(), "1".into())]), ..Boot::default() },
+        since: at(0),
+        archives: 0,
+        archive_digest: None,
     }
 }
 

@@ -1,0 +1,35 @@
+//! `cabana archive`: moves disks to cold storage.
+
+use cabana_types::SandboxId;
+
+use crate::args::parse_id;
+use crate::commands::Context;
+use crate::failure::Outcome;
+
+const EXAMPLES: &str = "\
+Examples:
+  cabana archive ID
+  cabana archive ID --recycle     keeps artifacts/, user-uploads/ and what was marked with --keep, gives up the rest
+
+Its processes end in order. The next `cabana exec`, `shell`, `cp` or `resume` brings it back.";
+
+/// Move a sandbox's disk to cold storage
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The sandboxes
+    #[arg(value_name = "ID", value_parser = parse_id, required = true)]
+    ids: Vec<SandboxId>,
+    /// Keep only what its owner marked
+    #[arg(long)]
+    recycle: bool,
+}
+
+pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
+    let client = context.client()?;
+    for id in &args.ids {
+        client.archive(id, args.recycle).await?;
+        context.out.line(id.as_str())?;
+    }
+    Ok(0)
+}

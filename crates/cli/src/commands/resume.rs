@@ -1,0 +1,36 @@
+//! `cabana resume`: wakes sandboxes.
+
+use cabana_types::SandboxId;
+
+use crate::amount::parse_seconds;
+use crate::args::parse_id;
+use crate::commands::Context;
+use crate::failure::Outcome;
+
+const EXAMPLES: &str = "\
+Examples:
+  cabana resume ID
+  cabana resume ID --timeout 2h
+
+One that is up lives at least that long from now. Archived ones come back from cold storage.";
+
+/// Wake a paused sandbox
+#[derive(Debug, clap::Args)]
+#[command(visible_alias = "connect", after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The sandboxes
+    #[arg(value_name = "ID", value_parser = parse_id, required = true)]
+    ids: Vec<SandboxId>,
+    /// Live at least this long from now: seconds, or 5m, 2h [default: 5m]
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+    timeout: Option<i64>,
+}
+
+pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
+    let client = context.client()?;
+    for id in &args.ids {
+        client.connect(id, args.timeout).await?;
+        context.out.line(id.as_str())?;
+    }
+    Ok(0)
+}

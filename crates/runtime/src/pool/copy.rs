@@ -1,0 +1,147 @@
+//! Copies of disks: snapshots of subvolumes, whose cost does not depend on how much is in them.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use cabana_jail::btrfs::{self, QuotaState};
+use cabana_types::{SandboxId, TemplateId};
+use rustix::fs::{Mode, openat2, syncfs};
+
+use super::image::at;
+use super::{DIRECTORY, Disk, Inner, Kind, Pool, STRICT, blocking};
+use crate::Error;
+
+impl Pool {
+    /// Whether disks can be copied.
+    pub fn copies(&self) -> bool {
+        matches!(self.inner.kind, Kind::Btrfs(_))
+    }
+
+    /// Makes a sandbox's disk as a copy of another's.
+    pub async fn copy_disk(&self, from: &SandboxId, to: &SandboxId, limit_bytes: u64) -> Result<(), Error> {
+        let (pool, from, to) = (Arc::clone(&self.inner), from.clone(), to.clone());
+        blocking(move || {
+            pool.check_space()?;
+            let source = (&pool.sandboxes, from.as_str());
+            pool.copy(source, (&pool.sandboxes, to.as_str()), false)
+                .and_then(|()| pool.limit(to.as_str(), limit_bytes))
+                .map_err(at("copy a disk to", &pool.sandboxes_path().join(to.as_str())))
+        })
+        .await
+    }
+
+    /// Keeps a copy of a sandbox's disk that cannot be changed. Copied already is fine.
+    pub async fn take_snapshot(&self, id: &SandboxId, snapshot: &TemplateId) -> Result<(), Error> {
+        let (pool, id, snapshot) = (Arc::clone(&self.inner), id.clone(), snapshot.clone());
+        blocking(move || {
+            pool.check_space()?;
+            let source = (&pool.sandboxes, id.as_str());
+            let path = pool.snapshots_path().join(snapshot.as_str());
+            match pool.copy(source, (&pool.snapshots, snapshot.as_str()), true) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                copied => copied.map_err(at("copy a disk to", &path))?,
+            }
+            // What was promised to be kept outlives a power failure.
+            syncfs(&pool.snapshots).map_err(at("flush", &path))
+        })
+        .await
+    }
+
+    /// Makes a sandbox's disk of a snapshot.
+    pub async fn disk_from_snapshot(
+        &self,
+        snapshot: &TemplateId,
+        id: &SandboxId,
+        limit_bytes: u64,
+    ) -> Result<Disk, Error> {
+        let (pool, id, snapshot) = (Arc::clone(&self.inner), id.clone(), snapshot.clone());
+        blocking(move || {
+            pool.check_space()?;
+            let source = (&pool.snapshots, snapshot.as_str());
+            pool.copy(source, (&pool.sandboxes, id.as_str()), false)
+                .and_then(|()| pool.limit(id.as_str(), limit_bytes))
+                .and_then(|()| pool.fill_disk(id.as_str()))
+                .map_err(at("copy a snapshot to", &pool.sandboxes_path().join(id.as_str())))
+        })
+        .await
+    }
+
+    /// Removes a snapshot; one that is not there is fine.
+    pub async fn delete_snapshot(&self, snapshot: &TemplateId) -> Result<(), Error> {
+        let (pool, snapshot) = (Arc::clone(&self.inner), snapshot.clone());
+        blocking(move || {
+            let path = pool.snapshots_path();
+            pool.remove_directory(&pool.snapshots, &path, snapshot.as_str())
+                .map_err(at("delete", &path.join(snapshot.as_str())))
+        })
+        .await
+    }
+
+    /// All snapshots.
+    pub async fn snapshots(&self) -> Result<Vec<TemplateId>, Error> {
+        let pool = Arc::clone(&self.inner);
+        blocking(move || pool.list(&pool.snapshots, &pool.snapshots_path())).await
+    }
+
+    /// Sets what a sandbox may write. One that has no disk is fine.
+    pub async fn resize_disk(&self, id: &SandboxId, limit_bytes: u64) -> Result<(), Error> {
+        let (pool, id) = (Arc::clone(&self.inner), id.clone());
+        blocking(move || match pool.limit(id.as_str(), limit_bytes) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done.map_err(at("limit", &pool.sandboxes_path().join(id.as_str()))),
+        })
+        .await
+    }
+
+    /// A disk's directory, open for reading.
+    pub async fn read_disk(&self, id: &SandboxId) -> Result<Option<OwnedFd>, Error> {
+        let (pool, id) = (Arc::clone(&self.inner), id.clone());
+        blocking(move || match openat2(&pool.sandboxes, id.as_str(), DIRECTORY, Mode::empty(), STRICT) {
+            Ok(disk) => Ok(Some(disk)),
+            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(e) => Err(at("open", &pool.sandboxes_path().join(id.as_str()))(e)),
+        })
+        .await
+    }
+
+    /// Writes a disk to the medium, so that it outlives a power failure. One that is not there is fine.
+    pub async fn flush_disk(&self, id: &SandboxId) -> Result<(), Error> {
+        let (pool, id) = (Arc::clone(&self.inner), id.clone());
+        blocking(move || {
+            let path = || pool.sandboxes_path().join(id.as_str());
+            match openat2(&pool.sandboxes, id.as_str(), DIRECTORY, Mode::empty(), STRICT) {
+                Err(rustix::io::Errno::NOENT) => Ok(()),
+                Err(e) => Err(at("open", &path())(e)),
+                Ok(disk) => syncfs(disk).map_err(|e| at("flush", &path())(e)),
+            }
+        })
+        .await
+    }
+}
+
+impl Inner {
+    fn snapshots_path(&self) -> std::path::PathBuf {
+        self.path.join("snapshots")
+    }
+
+    fn copy(&self, source: (&OwnedFd, &str), target: (&OwnedFd, &str), read_only: bool) -> io::Result<()> {
+        if self.kind == Kind::Plain {
+            let text = "disks cannot be copied in a pool of plain directories: use a btrfs pool";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
+        let source = openat2(source.0, Path::new(source.1), DIRECTORY, Mode::empty(), STRICT)?;
+        btrfs::snapshot(&source, target.0, target.1, read_only)
+    }
+
+    fn limit(&self, id: &str, bytes: u64) -> io::Result<()> {
+        match self.kind {
+            Kind::Plain | Kind::Btrfs(QuotaState::Off) => Ok(()),
+            Kind::Btrfs(_) => {
+                let disk = openat2(&self.sandboxes, id, DIRECTORY, Mode::empty(), STRICT)?;
+                btrfs::set_limit(&disk, btrfs::subvolume_id(&disk)?, bytes)
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Snapshots of sandboxes, and forks. What is copied is the disk at one instant; a copy boots afresh from it.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::{Extension, Json};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use cabana_store::{Sandbox as Row, Snapshot, SnapshotQuery, Traffic};
+use cabana_types::limits::{DEFAULT_TIMEOUT_V1_SECONDS, FORKS, MAX_TEMPLATE_REF_BYTES, PAGE, within};
+use cabana_types::sandbox::State as Phase;
+use cabana_types::wire::{CloneRequest, Clones, ErrorBody, ForkRequest, ForkResult, SnapshotInfo, SnapshotRequest};
+use cabana_types::{ErrorCode, LifePolicy, SandboxId, TeamId, TemplateId};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use jiff::Timestamp;
+
+use super::App;
+use super::body::OptionalBody;
+use super::query::Query;
+use super::sandbox_ref::SandboxRef;
+use super::template_ref::{DEFAULT_TAG, Name, parse};
+use super::wish::token;
+use crate::auth::Caller;
+use crate::error::{Refusal, short, status};
+use crate::lifecycle::Wish;
+
+const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-next-token");
+
+/// Fork a sandbox: new ones, each with a copy of its disk.
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/fork", tag = "snapshots", request_body = Option<ForkRequest>,
+    params(("sandboxID" = String, Path, description = "Its id")),
+    responses((status = 201, description = "What became of each", body = Vec<ForkResult>)))]
+pub(super) async fn fork(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    SandboxRef(id): SandboxRef,
+    OptionalBody(request): OptionalBody<ForkRequest>,
+) -> Result<(StatusCode, Json<Vec<ForkResult>>), Refusal> {
+    let made = app.multiply(&caller, &id, request.count, request.timeout).await?;
+    Ok((StatusCode::CREATED, Json(made)))
+}
+
+/// Clone a sandbox, as Novita's clients do.
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/clone", tag = "snapshots", request_body = Option<CloneRequest>,
+    params(("sandboxID" = String, Path, description = "Its id")),
+    responses((status = 201, description = "The clones", body = Clones)))]
+pub(super) async fn clone(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    SandboxRef(id): SandboxRef,
+    OptionalBody(request): OptionalBody<CloneRequest>,
+) -> Result<(StatusCode, Json<Clones>), Refusal> {
+    let template = app.alive(&caller.team, &id).await?.template;
+    let made = app.multiply(&caller, &id, request.count, request.timeout).await?;
+    let failed = made.iter().find_map(|result| result.error.clone());
+    let sandboxes: Vec<_> = made.into_iter().filter_map(|result| result.sandbox).collect();
+    if let Some(error) = failed.filter(|_| sandboxes.is_empty() || request.strict == Some(true)) {
+        for sandbox in &sandboxes {
+            let cause = cabana_types::sandbox::EndCause::Killed { by: caller.key.to_string() };
+            let _ = app.lifecycle.kill(&sandbox.sandbox_id, cause).await;
+        }
+        return Err(Refusal::new(error.error_code.unwrap_or(ErrorCode::SandboxCreateFailed), error.message));
+    }
+    Ok((StatusCode::CREATED, Json(Clones { sandboxes, snapshot_template_id: template.to_string() })))
+}
+
+/// Take a snapshot of a sandbox, which goes on. Creations name it as their template.
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/snapshots", tag = "snapshots", request_body = Option<SnapshotRequest>,
+    params(("sandboxID" = String, Path, description = "Its id")),
+    responses((status = 201, description = "The snapshot", body = SnapshotInfo)))]
+pub(super) async fn take_snapshot(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    SandboxRef(id): SandboxRef,
+    OptionalBody(request): OptionalBody<SnapshotRequest>,
+) -> Result<(StatusCode, Json<SnapshotInfo>), Refusal> {
+    app.alive(&caller.team, &id).await?;
+    let name = match request.name.as_deref().filter(|name| !name.is_empty()) {
+        None => None,
+        Some(text) => Some(app.snapshot_name(&caller.team, text).await?),
+    };
+    let snapshot = app.lifecycle.snapshot(&id, name).await?;
+    Ok((StatusCode::CREATED, Json(info(snapshot))))
+}
+
+/// List snapshots, newest first.
+#[utoipa::path(get, path = "/snapshots", tag = "snapshots",
+    params(
+        ("sandboxID" = Option<String>, Query, description = "Only those of this sandbox"),
+        ("name" = Option<String>, Query, description = "Only the one of this name or id"),
+        ("limit" = Option<u32>, Query, description = "Rows of a page, 1 to 100 (default)"),
+        ("nextToken" = Option<String>, Query, description = "`x-next-token` of the page before"),
+    ),
+    responses((status = 200, description = "A page", body = Vec<SnapshotInfo>, headers(
+        ("x-next-token" = String, description = "Where the next page goes on; absent on the last"),
+    ))))]
+pub(super) async fn list_snapshots(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    query: Query,
+) -> Result<(HeaderMap, Json<Vec<SnapshotInfo>>), Refusal> {
+    let limit = query.limit(*PAGE.end(), *PAGE.end())?;
+    let sandbox = match query.text("sandboxID").filter(|text| !text.is_empty()) {
+        None => None,
+        // What cannot be an id has no snapshots.
+        Some(text) => match cabana_types::routing::parse_sandbox_ref(text) {
+            None => return Ok((HeaderMap::new(), Json(vec![]))),
+            found => found,
+        },
+    };
+    let after = query.text("nextToken").map(position).transpose()?;
+    let name = match query.text("name").filter(|text| !text.is_empty()) {
+        None => None,
+        Some(text) => match app.find_snapshot(&caller.team, text).await? {
+            Some(Snapshot { name: Some(name), .. }) => Some(name),
+            // One that has no name was asked for by its id.
+            found => {
+                let fits = |s: &Snapshot| after.is_none() && sandbox.as_ref().is_none_or(|of| *of == s.sandbox);
+                return Ok((HeaderMap::new(), Json(found.into_iter().filter(fits).map(info).collect())));
+            }
+        },
+    };
+    let wanted = SnapshotQuery { team: caller.team, sandbox, name, after, limit: limit + 1 };
+    let mut rows = app.store.snapshots(&wanted).await?;
+    let mut headers = HeaderMap::new();
+    if rows.len() > limit as usize {
+        rows.truncate(limit as usize);
+        if let Some(last) = rows.last() {
+            let text = URL_SAFE_NO_PAD.encode(format!("{}:{}", last.created_at.as_microsecond(), last.id));
+            headers.extend(HeaderValue::from_str(&text).ok().map(|value| (NEXT_TOKEN, value)));
+        }
+    }
+    Ok((headers, Json(rows.into_iter().map(info).collect())))
+}
+
+/// Delete a snapshot.
+#[utoipa::path(delete, path = "/templates/{templateID}", tag = "snapshots",
+    params(("templateID" = String, Path, description = "The snapshot's id or name")),
+    responses((status = 204, description = "It is gone")))]
+pub(super) async fn delete_template(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Path(text): Path<String>,
+) -> Result<StatusCode, Refusal> {
+    if let Some(snapshot) = app.find_snapshot(&caller.team, &text).await?
+        && app.lifecycle.delete_snapshot(&snapshot.id).await?
+    {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    app.find_template(&caller.team, &text).await?;
+    Err(Refusal::new(ErrorCode::NotSupported, "Deleting a template is not available on this server yet"))
+}
+
+impl App {
+    /// The snapshot that a team means by a name, if there is one.
+    pub(super) async fn find_snapshot(&self, team: &TeamId, text: &str) -> Result<Option<Snapshot>, Refusal> {
+        if text.len() > MAX_TEMPLATE_REF_BYTES {
+            return Ok(None);
+        }
+        let lower = text.trim().to_ascii_lowercase();
+        let Some(Name { namespace, alias, tag }) = parse(&lower) else { return Ok(None) };
+        if tag.is_some_and(|tag| tag != DEFAULT_TAG) || namespace.is_some_and(|n| n != team.as_str()) {
+            return Ok(None);
+        }
+        if namespace.is_none()
+            && let Ok(id) = alias.parse::<TemplateId>()
+            && let Some(snapshot) = self.store.snapshot(team, &id).await?
+        {
+            return Ok(Some(snapshot));
+        }
+        Ok(self.store.snapshot_by_name(team, alias).await?)
+    }
+
+    /// A name for a snapshot, which must not be a template's.
+    async fn snapshot_name(&self, team: &TeamId, text: &str) -> Result<String, Refusal> {
+        let lower = text.trim().to_ascii_lowercase();
+        let wrong = || {
+            let text = format!("{:?} is not a name for a snapshot: use a-z, 0-9, - and _", short(text));
+            Refusal::invalid(text)
+        };
+        let name = parse(&lower).filter(|_| lower.len() <= MAX_TEMPLATE_REF_BYTES).ok_or_else(wrong)?;
+        if name.tag.is_some_and(|tag| tag != DEFAULT_TAG) || name.namespace.is_some_and(|n| n != team.as_str()) {
+            return Err(wrong());
+        }
+        if name.alias.parse::<TemplateId>().is_ok() {
+            return Err(Refusal::invalid("A snapshot's name must not look like an id"));
+        }
+        if self.store.template_by_alias(team, None, name.alias).await?.is_some() {
+            let text = format!("{:?} is the name of a template; choose another", name.alias);
+            return Err(Refusal::new(ErrorCode::SandboxStateConflict, text));
+        }
+        Ok(name.alias.to_owned())
+    }
+
+    /// Makes sandboxes with copies of another's disk.
+    async fn multiply(
+        &self,
+        caller: &Caller,
+        id: &SandboxId,
+        count: Option<i64>,
+        timeout: Option<i64>,
+    ) -> Result<Vec<ForkResult>, Refusal> {
+        let row = self.alive(&caller.team, id).await?;
+        let count = within("count", count.unwrap_or(1), FORKS)?;
+        let timeout = match timeout {
+            Some(seconds) => self.bounds.timeout("timeout", seconds).map_err(Refusal::invalid)?,
+            None => DEFAULT_TIMEOUT_V1_SECONDS,
+        };
+        let wishes = (0..count).map(|_| like(&row, caller, timeout)).collect();
+        let made = self.lifecycle.fork(id, wishes).await?;
+        let result = |made| match made {
+            Ok(sandbox) => ForkResult { sandbox: Some(self.answer(sandbox)), error: None },
+            Err(error) => {
+                let refusal = Refusal::from(error);
+                let code = status(refusal.code()).as_u16();
+                let (error_code, message) = (Some(refusal.code()), refusal.message().to_owned());
+                ForkResult { sandbox: None, error: Some(ErrorBody { code, message, error_code }) }
+            }
+        };
+        Ok(made.into_iter().map(result).collect())
+    }
+}
+
+/// A wish for a sandbox like another, with an id and tokens of its own.
+fn like(row: &Row, caller: &Caller, timeout: u64) -> Wish {
+    let now = Timestamp::now();
+    Wish {
+        sandbox: Row {
+            id: SandboxId::from_random(rand::random()),
+            state: Phase::Creating,
+            access_token: row.secure.then(token),
+            traffic: Traffic { token: row.traffic.token.is_some().then(token), ..row.traffic.clone() },
+            created_at: now,
+            started_at: None,
+            end_at: now + std::time::Duration::from_secs(timeout),
+            ended_at: None,
+            idempotency: None,
+            policy: LifePolicy { timeout, ..row.policy.clone() },
+            since: now,
+            archives: 0,
+            archive_digest: None,
+            ..row.clone()
+        },
+        by: caller.key.clone(),
+        // Lifecycle puts the copy here.
+        disk: cabana_runtime::DiskSource::New,
+        timeout,
+    }
+}
+
+fn info(snapshot: Snapshot) -> SnapshotInfo {
+    let names: Vec<String> =
+        snapshot.name.iter().map(|name| format!("{}/{name}:{DEFAULT_TAG}", snapshot.team)).collect();
+    SnapshotInfo {
+        snapshot_id: names.first().cloned().unwrap_or_else(|| format!("{}:{DEFAULT_TAG}", snapshot.id)),
+        names,
+        memory: false,
+        sandbox_id: Some(snapshot.sandbox),
+        created_at: Some(snapshot.created_at),
+    }
+}
+
+fn position(token: &str) -> Result<(Timestamp, String), Refusal> {
+    let read = || {
+        let text = String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
+        let (time, id) = text.split_once(':')?;
+        let id = id.parse::<TemplateId>().ok()?;
+        Some((Timestamp::from_microsecond(time.parse().ok()?).ok()?, id.to_string()))
+    };
+    read().ok_or_else(|| Refusal::invalid("nextToken is not one of this server's; begin again without it"))
+}

@@ -1,0 +1,88 @@
+//! Whether the world is as the store says: what `cabana doctor --check` asks.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use cabana_store::{Sandbox, SnapshotState};
+use cabana_types::sandbox::{Rest, State};
+
+use super::Lifecycle;
+use super::drive::ChangeError;
+
+impl Lifecycle {
+    /// Every difference between what is remembered and what is there, in words. Sandboxes on which somebody works are looked at when that is done.
+    pub async fn differences(self: &Arc<Self>) -> Result<Vec<String>, ChangeError> {
+        let failed = |error: cabana_runtime::Error| {
+            ChangeError::Unsupported(format!("the backend cannot be asked: {}", cabana_runtime::error::chain(&error)))
+        };
+        let mut found = vec![];
+        let present: HashSet<_> = self.backend.inventory().await.map_err(failed)?.into_iter().collect();
+        for id in &present {
+            if self.store.sandbox(id).await?.is_none_or(|row| !row.state.holds_resources())
+                && self.registry.get(id).is_none()
+            {
+                found.push(format!("{id} is there, but nobody remembers it"));
+            }
+        }
+        for row in self.store.living().await? {
+            let entry = self.registry.entry(&row.id);
+            let _held = entry.lock.lock().await;
+            // It may have changed while we waited.
+            let Some(row) = self.store.sandbox(&row.id).await?.filter(|row| row.state.holds_resources()) else {
+                continue;
+            };
+            found.extend(self.compare(&row).await.map_err(failed)?);
+        }
+        let rows = self.store.all_snapshots().await?;
+        let copies: HashSet<_> = self.backend.snapshots().await.map_err(failed)?.into_iter().collect();
+        for row in &rows {
+            if row.state == SnapshotState::Ready && !copies.contains(&row.id) {
+                found.push(format!("the snapshot {} has no copy of its disk", row.id));
+            }
+        }
+        for copy in copies.iter().filter(|copy| !rows.iter().any(|row| row.id == **copy)) {
+            found.push(format!("{copy} is a copy of a disk that nobody remembers"));
+        }
+        Ok(found)
+    }
+
+    async fn compare(&self, row: &Sandbox) -> Result<Vec<String>, cabana_runtime::Error> {
+        let id = &row.id;
+        let seen = self.backend.observe(id).await?;
+        let (processes, frozen, disk) = match &row.state {
+            State::Running => (true, false, true),
+            State::Paused { rest: Rest::Memory, .. } => (true, true, true),
+            State::Paused { rest: Rest::Disk, .. } | State::Failed { .. } => (false, false, true),
+            State::Paused { rest: Rest::Archive { .. }, .. } => (false, false, false),
+            other => return Ok(vec![format!("{id} is still {}", other.name())]),
+        };
+        let name = row.state.name();
+        let mut found = vec![];
+        let mut differ = |what: &str, wanted: bool, is: bool| {
+            if wanted != is {
+                let (wanted, is) = if wanted { ("should be", "is not") } else { ("should not be", "is") };
+                found.push(format!("{id} is {name}: {what} {wanted} there and {is}"));
+            }
+        };
+        differ("its first process", processes, seen.processes);
+        differ("its disk", disk, seen.disk);
+        if processes && seen.processes && frozen != seen.frozen {
+            let (wanted, is) = if frozen { ("frozen", "not") } else { ("going on", "frozen") };
+            found.push(format!("{id} is {name}: its processes should be {wanted} and are {is}"));
+        }
+        if (row.state == State::Running) != self.directory.get(id).is_some() {
+            found.push(format!("{id} is {name}, and the edge knows better"));
+        }
+        if matches!(row.state, State::Paused { rest: Rest::Archive { .. }, .. })
+            && !self
+                .cold
+                .list()
+                .await?
+                .iter()
+                .any(|a| a.id == *id && a.generation == u64::from(row.archives) && a.complete)
+        {
+            found.push(format!("{id} is archived, and its archive is missing"));
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,338 @@
+//! The one loop that brings the world to what a sandbox's row says. Whoever wants something writes the intent first; then this does it,
+//! step by step, each written when it is done. After a crash the next server goes on from whatever step was written last.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use cabana_runtime::error::chain;
+use cabana_runtime::{DiskSource, LaunchSpec};
+use cabana_store::Sandbox;
+use cabana_types::SandboxId;
+use cabana_types::guest::GuestConfig;
+use cabana_types::policy::OnFailure;
+use cabana_types::sandbox::{EndCause, Rest, State, Step};
+use futures_util::FutureExt;
+use jiff::Timestamp;
+
+use super::backoff::Backoff;
+use super::{Lifecycle, guest, later};
+use crate::failpoint;
+
+/// Why a sandbox is not in the state that was wanted.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// It is ending or has ended.
+    #[error("the sandbox {id} {}", cause.describe())]
+    Ended {
+        /// Which.
+        id: SandboxId,
+        /// Why.
+        cause: EndCause,
+    },
+    /// Its state does not allow it.
+    #[error("the sandbox {id} is {state}")]
+    Conflict {
+        /// Which.
+        id: SandboxId,
+        /// What it is.
+        state: &'static str,
+    },
+    /// There are as many up as there may be.
+    #[error("all {limit} sandboxes are in use")]
+    Capacity {
+        /// How many.
+        limit: u32,
+    },
+    /// It was tried and did not work; the sandbox is as before.
+    #[error("the sandbox {id} could not be {what}: {message}")]
+    Failed {
+        /// Which.
+        id: SandboxId,
+        /// `paused`, `resumed`, …
+        what: &'static str,
+        /// Why not.
+        message: String,
+    },
+    /// It uses more memory than it shall have.
+    #[error("the sandbox {id} uses {used} MiB of memory")]
+    InUse {
+        /// Which.
+        id: SandboxId,
+        /// How much, MiB.
+        used: u64,
+    },
+    /// Its guest does not answer.
+    #[error("the guest of the sandbox {0} does not answer")]
+    Unresponsive(SandboxId),
+    /// The backend cannot do it.
+    #[error("{0}")]
+    Unsupported(String),
+    /// It takes longer than a caller should wait; it goes on.
+    #[error("the sandbox {0} is still changing")]
+    Slow(SandboxId),
+    /// The server stops.
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    /// The store failed.
+    #[error("the store")]
+    Store(#[from] cabana_store::Error),
+}
+
+/// How far one step led.
+pub(super) enum Went {
+    /// On.
+    On,
+    /// Back to where it was, because of this.
+    Back(&'static str, String),
+}
+
+impl Lifecycle {
+    /// Takes the steps that a sandbox's state wants, until it wants none, and answers with the row. `seconds` is how long it shall live if this wakes
+    /// it. The caller holds the entry's lock.
+    pub(super) async fn drive(self: &Arc<Self>, id: &SandboxId, seconds: Option<u64>) -> Result<Sandbox, ChangeError> {
+        let mut back = None;
+        loop {
+            let sandbox = self.store.sandbox(id).await?;
+            let sandbox = sandbox.ok_or_else(|| cabana_store::Error::NoSandbox(id.clone()))?;
+            // A fault of the backend must leave the sandbox where its row says, not the task dead with the lock.
+            let step = AssertUnwindSafe(self.take_next(&sandbox, seconds)).catch_unwind().await;
+            match step.unwrap_or_else(|_| Ok(Some(Went::Back("changed", "the server failed".into())))) {
+                Ok(Some(Went::On)) => {}
+                Ok(Some(Went::Back(what, message))) => {
+                    tracing::warn!(sandbox = %id, error = message, "a sandbox could not be {what}");
+                    let stayed = match sandbox.state {
+                        State::Pausing { .. } => Step::StayUp,
+                        _ => Step::SleepOn,
+                    };
+                    self.store.step_because(id.clone(), stayed, message.clone(), Timestamp::now()).await?;
+                    back = Some(ChangeError::Failed { id: id.clone(), what, message });
+                }
+                Ok(None) => {
+                    self.settled(&sandbox);
+                    return match back {
+                        Some(error) => Err(error),
+                        None => Ok(sandbox),
+                    };
+                }
+                // Somebody ended it meanwhile, and sweeps it.
+                Err(ChangeError::Store(cabana_store::Error::Refused(_))) => {
+                    return Err(self.ended(id).await);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The same, again and again until it works: for changes that nobody waits for.
+    pub(super) async fn persevere(self: Arc<Self>, id: SandboxId) {
+        let mut pause = Backoff::new();
+        loop {
+            let Some(entry) = self.registry.get(&id) else { return };
+            let held = entry.lock.lock().await;
+            match self.drive(&id, None).await {
+                Err(ChangeError::Store(error)) if !matches!(error, cabana_store::Error::NoSandbox(_)) => {
+                    tracing::error!(sandbox = %id, error = chain(&error), "could not go on with a sandbox; trying again");
+                }
+                _ => return,
+            }
+            drop(held);
+            if !pause.wait(&self.stopping).await {
+                return;
+            }
+        }
+    }
+
+    /// Places in the registry and on the edge follow the state.
+    fn settled(&self, sandbox: &Sandbox) {
+        if !sandbox.state.takes_place() {
+            self.registry.vacate(&sandbox.id);
+        }
+    }
+
+    /// Takes the next step; `None` if there is none.
+    async fn take_next(self: &Arc<Self>, sandbox: &Sandbox, seconds: Option<u64>) -> Result<Option<Went>, ChangeError> {
+        match sandbox.state {
+            State::Pausing { to: Rest::Memory, .. } => self.freeze(sandbox).await.map(Some),
+            State::Pausing { .. } => self.shut_down(sandbox).await.map(Some),
+            State::Resuming { from: Rest::Memory, .. } => self.thaw(sandbox, seconds).await.map(Some),
+            State::Resuming { from: Rest::Disk, .. } => self.boot(sandbox, seconds).await.map(Some),
+            State::Resuming { from: Rest::Archive { generation, .. }, .. } => {
+                self.restore(sandbox, generation).await.map(Some)
+            }
+            State::Archiving { generation, whole, .. } => self.pack(sandbox, generation, whole).await.map(Some),
+            State::Paused { rest: Rest::Archive { .. }, .. } => {
+                self.drop_disk(sandbox).await;
+                Ok(None)
+            }
+            State::Failed { ref cause } => self.after_failure(sandbox, cause).await,
+            State::Ending { ref cause } | State::Ended { ref cause } => {
+                Err(ChangeError::Ended { id: sandbox.id.clone(), cause: cause.clone() })
+            }
+            State::Creating | State::Running | State::Paused { .. } => Ok(None),
+        }
+    }
+
+    async fn step(&self, sandbox: &Sandbox, step: Step) -> Result<Went, ChangeError> {
+        self.store.step(sandbox.id.clone(), step, Timestamp::now()).await?;
+        Ok(Went::On)
+    }
+
+    /// From running to standing still.
+    async fn freeze(self: &Arc<Self>, sandbox: &Sandbox) -> Result<Went, ChangeError> {
+        let id = &sandbox.id;
+        self.withdraw(id);
+        failpoint::hit("pause.withdrawn");
+        let frozen = self.backend.freeze(id).await;
+        failpoint::hit("pause.frozen");
+        let alive = self.backend.adopt(id).await.unwrap_or_default();
+        match (frozen, alive) {
+            (Ok(()), Some(_)) => {
+                let went = self.step(sandbox, Step::Rested).await?;
+                failpoint::hit("pause.written");
+                if self.reclaim {
+                    self.backend.reclaim(id).await;
+                }
+                Ok(went)
+            }
+            (_, None) => self.step(sandbox, Step::MemoryLost).await,
+            (Err(error), Some(live)) => {
+                if let Err(error) = self.backend.thaw(id).await {
+                    tracing::error!(sandbox = %id, error = chain(&error), "could not thaw a sandbox");
+                }
+                let told = live.vitals.borrow().oom_kills;
+                self.publish(sandbox, live, told);
+                Ok(Went::Back("paused", chain(&error)))
+            }
+        }
+    }
+
+    /// Everything is stopped in order; the disk stays.
+    async fn shut_down(self: &Arc<Self>, sandbox: &Sandbox) -> Result<Went, ChangeError> {
+        let id = &sandbox.id;
+        self.withdraw(id);
+        if let Ok(Some(live)) = self.backend.adopt(id).await {
+            // One that slept with its memory must be awake to end.
+            let _ = self.backend.thaw(id).await;
+            if let Err(error) = guest::stop(&live.guest_socket).await {
+                tracing::warn!(sandbox = %id, %error, "the guest did not stop its processes in order; they are killed");
+            }
+        }
+        failpoint::hit("shut_down.told");
+        self.until_done(id, "stop", || self.backend.stop(id)).await?;
+        failpoint::hit("shut_down.stopped");
+        self.step(sandbox, Step::Rested).await
+    }
+
+    /// From standing still to running.
+    async fn thaw(self: &Arc<Self>, sandbox: &Sandbox, seconds: Option<u64>) -> Result<Went, ChangeError> {
+        let id = &sandbox.id;
+        let thawed = self.backend.thaw(id).await;
+        failpoint::hit("resume.thawed");
+        let live = self.backend.adopt(id).await.unwrap_or_default();
+        match (thawed, live) {
+            (Ok(()), Some(live)) => self.arrive_again(sandbox, live, seconds).await,
+            (Err(error), Some(_)) => Ok(Went::Back("resumed", chain(&error))),
+            (_, None) => self.step(sandbox, Step::MemoryLost).await,
+        }
+    }
+
+    /// From the disk alone to running.
+    async fn boot(self: &Arc<Self>, sandbox: &Sandbox, seconds: Option<u64>) -> Result<Went, ChangeError> {
+        failpoint::hit("boot.begun");
+        let launched = self.backend.launch(spec(sandbox, DiskSource::Kept)).await;
+        failpoint::hit("boot.launched");
+        match launched {
+            Ok(live) => self.arrive_again(sandbox, live, seconds).await,
+            Err(error) => Ok(Went::Back("resumed", chain(&error))),
+        }
+    }
+
+    async fn arrive_again(
+        self: &Arc<Self>,
+        sandbox: &Sandbox,
+        live: cabana_runtime::Live,
+        seconds: Option<u64>,
+    ) -> Result<Went, ChangeError> {
+        let now = Timestamp::now();
+        let end_at = later(now, seconds.unwrap_or_else(|| sandbox.policy.wake_seconds()));
+        let sandbox = self.store.up(sandbox.id.clone(), now, end_at).await?;
+        failpoint::hit("resume.written");
+        self.registry.place(&sandbox.id);
+        let told = live.vitals.borrow().oom_kills;
+        self.publish(&sandbox, live, told);
+        self.teams.started(&sandbox.team);
+        Ok(Went::On)
+    }
+
+    /// What is left of a sandbox that ended by itself goes; where its policy says so, it boots afresh.
+    async fn after_failure(self: &Arc<Self>, sandbox: &Sandbox, cause: &EndCause) -> Result<Option<Went>, ChangeError> {
+        let id = &sandbox.id;
+        self.withdraw(id);
+        self.until_done(id, "stop", || self.backend.stop(id)).await?;
+        failpoint::hit("failure.stopped");
+        self.registry.vacate(id);
+        let again = sandbox.policy.on_failure == OnFailure::Replace && self.replacements.allow(id);
+        if !again || self.registry.reserve(id, self.max_sandboxes).is_none() {
+            return Ok(None);
+        }
+        tracing::info!(sandbox = %id, why = cause.describe(), "booting a failed sandbox afresh from its disk");
+        self.step(sandbox, Step::Resume).await.map(Some)
+    }
+
+    /// Does something that must be done, however often it takes; stops only with the server.
+    pub(super) async fn until_done<F>(
+        &self,
+        id: &SandboxId,
+        what: &str,
+        mut act: impl FnMut() -> F,
+    ) -> Result<(), ChangeError>
+    where
+        F: Future<Output = Result<(), cabana_runtime::Error>>,
+    {
+        let mut pause = Backoff::new();
+        while let Err(error) = act().await {
+            tracing::error!(sandbox = %id, error = chain(&error), "could not {what} a sandbox; trying again");
+            if !pause.wait(&self.stopping).await {
+                return Err(ChangeError::ShuttingDown);
+            }
+        }
+        Ok(())
+    }
+
+    /// What became of a sandbox whose state refused a step.
+    pub(super) async fn ended(&self, id: &SandboxId) -> ChangeError {
+        match self.store.sandbox(id).await {
+            Ok(Some(Sandbox { state: State::Ending { cause } | State::Ended { cause }, .. })) => {
+                ChangeError::Ended { id: id.clone(), cause }
+            }
+            Ok(Some(sandbox)) => ChangeError::Conflict { id: id.clone(), state: sandbox.state.name() },
+            Ok(None) => cabana_store::Error::NoSandbox(id.clone()).into(),
+            Err(error) => error.into(),
+        }
+    }
+}
+
+/// What the backend is told to bring a sandbox up.
+pub(super) fn spec(sandbox: &Sandbox, disk: DiskSource) -> LaunchSpec {
+    let mut env_vars = sandbox.boot.env.clone();
+    env_vars.extend(sandbox.env_vars.clone());
+    let mib = |mb: u32| u64::from(mb) * 1024 * 1024;
+    LaunchSpec {
+        id: sandbox.id.clone(),
+        build: sandbox.build.clone(),
+        disk,
+        resources: sandbox.resources,
+        internet: sandbox.internet,
+        guest: GuestConfig {
+            sandbox_id: sandbox.id.clone(),
+            template_id: sandbox.template.to_string(),
+            access_token: sandbox.access_token.clone(),
+            env_vars,
+            default_user: sandbox.boot.default_user.clone(),
+            default_workdir: sandbox.boot.default_workdir.clone(),
+            cpu_count: sandbox.resources.cpu_count,
+            memory_bytes: mib(sandbox.resources.memory_mb),
+            disk_bytes: mib(sandbox.resources.disk_mb),
+        },
+    }
+}

@@ -1,0 +1,186 @@
+//! Sandboxes that sleep, wake, fail, are copied and resized, with servers that crash in between.
+
+use cabana_runtime::{Death, DiskSource};
+use serde_json::{Value, json};
+
+use crate::eventually;
+use crate::server::TestServer;
+
+fn detail(server: &TestServer, id: &str) -> Value {
+    server.get(&format!("/sandboxes/{id}")).is(200).json()
+}
+
+fn phase(server: &TestServer, id: &str) -> String {
+    detail(server, id)["phase"].as_str().unwrap_or_default().to_owned()
+}
+
+fn pause(server: &TestServer, id: &str, memory: bool) {
+    server.post(&format!("/sandboxes/{id}/pause"), json!({"memory": memory})).is(204);
+}
+
+fn connect(server: &TestServer, id: &str) -> u16 {
+    server.post(&format!("/v2/sandboxes/{id}/connect"), json!({})).status
+}
+
+/// The world is as the store says.
+fn assert_sound(server: &TestServer) {
+    let differences = || server.get("/status/check").is(200).json()["differences"].clone();
+    eventually("store and world agree", || differences() == json!([]));
+}
+
+#[test]
+fn with_memory_and_without() {
+    let server = TestServer::start();
+    let id = server.create();
+    pause(&server, &id, true);
+    assert!(server.world.is_frozen(&id));
+    assert_eq!((phase(&server, &id).as_str(), &detail(&server, &id)["pauseMode"]), ("paused", &json!("full")));
+    server.post(&format!("/sandboxes/{id}/pause"), json!({})).is(409);
+    server.post(&format!("/sandboxes/{id}/timeout"), json!({"timeout": 10})).is(409);
+    assert_sound(&server);
+    assert_eq!((connect(&server, &id), connect(&server, &id)), (201, 200));
+    assert!(!server.world.is_frozen(&id));
+
+    pause(&server, &id, false);
+    assert!(!server.world.ids().contains(&id) && server.world.disks().contains(&id));
+    assert_eq!(detail(&server, &id)["pauseMode"], "filesystem");
+    assert_sound(&server);
+    assert_eq!(connect(&server, &id), 201);
+    assert_eq!(server.world.spec(&id).disk, DiskSource::Kept);
+    server.call("DELETE", &format!("/sandboxes/{id}"), None).is(204);
+    assert!(server.world.disks().is_empty());
+    assert_eq!(server.world.collisions(), []);
+}
+
+#[test]
+fn sleep_outlives_servers_and_memory_does_not_outlive_the_machine() {
+    let mut server = TestServer::start();
+    let (full, disk, up) = (server.create(), server.create(), server.create());
+    pause(&server, &full, true);
+    pause(&server, &disk, false);
+    server.crash();
+    let mut server = server.restart();
+    assert_eq!([&full, &disk, &up].map(|id| phase(&server, id)), ["paused", "paused", "running"]);
+    assert_sound(&server);
+    server.crash();
+    server.world.reboot();
+    let server = server.restart();
+    assert_sound(&server);
+    assert_eq!(detail(&server, &full)["pauseMode"], "filesystem");
+    assert!(server.events(&full).contains(&"memory_lost".to_owned()));
+    assert_eq!((connect(&server, &full), connect(&server, &disk)), (201, 201));
+    assert!(server.epitaph(&up).contains("was lost when the machine restarted; its disk is kept"));
+    assert_eq!(connect(&server, &up), 404);
+    server.post(&format!("/sandboxes/{up}/recover"), json!({})).is(200);
+    assert_eq!(phase(&server, &up), "running");
+    assert_sound(&server);
+}
+
+#[test]
+fn failed_ones_hold_no_place_and_can_be_killed_paused_and_replaced() {
+    let server = TestServer::with(&[("limits.max_sandboxes", "1")]);
+    let first = server.create();
+    server.world.die(&first, Death::Died);
+    eventually("it failed", || server.events(&first).last().is_some_and(|e| e == "failed"));
+    let second = server.create();
+    server.post(&format!("/sandboxes/{first}/recover"), json!({})).is(429);
+    pause(&server, &second, true);
+    pause(&server, &first, true);
+    assert_eq!(detail(&server, &first)["pauseMode"], "filesystem", "only its disk was left");
+    assert_eq!((connect(&server, &first), connect(&server, &second)), (201, 429));
+    for id in [&first, &second] {
+        server.call("DELETE", &format!("/sandboxes/{id}"), None).is(204);
+    }
+    let third = server.create_with(json!({"onFailure": "replace"}));
+    server.world.die(&third, Death::OutOfMemory);
+    eventually("it is replaced", || server.events(&third).last().is_some_and(|e| e == "resumed"));
+    assert_eq!(phase(&server, &third), "running");
+    assert_sound(&server);
+}
+
+#[test]
+fn the_timeout_pauses_where_that_is_wanted() {
+    let server = TestServer::start();
+    let id = server.create_with(json!({"autoPause": true}));
+    let other = server.create_with(json!({"autoPause": true, "autoPauseMemory": false}));
+    for id in [&id, &other] {
+        server.post(&format!("/sandboxes/{id}/timeout"), json!({"timeout": 0})).is(204);
+    }
+    assert!(server.world.is_frozen(&id) && !server.world.ids().contains(&other));
+    assert_eq!(detail(&server, &id)["reason"], "reached its timeout and was paused");
+    for wrong in [
+        json!({"autoPauseMemory": false}),
+        json!({"autoPause": true, "autoPauseMemory": false, "autoResume": {"enabled": true}}),
+        json!({"idleTimeout": 0}),
+        json!({"onFailure": "explode"}),
+        json!({"keep": ["../x"]}),
+        json!({"keep": [""]}),
+    ] {
+        let mut wrong = wrong;
+        wrong["templateID"] = "base".into();
+        server.post("/v2/sandboxes", wrong).is(400);
+    }
+}
+
+#[test]
+fn copies() {
+    let server = TestServer::start();
+    let id = server.create_with(json!({"metadata": {"a": "1"}}));
+    let snapshot = server.post(&format!("/sandboxes/{id}/snapshots"), json!({"name": "before"})).is(201).json();
+    assert_eq!(snapshot["snapshotID"], "default/before:default");
+    assert!(!server.world.is_frozen(&id), "it goes on");
+    let made = server.post("/v2/sandboxes", json!({"templateID": "default/before:default"})).is(201);
+    let made: String = made.member("sandboxID");
+    assert!(matches!(server.world.spec(&made).disk, DiskSource::Snapshot(_)));
+    let forks = server.post(&format!("/sandboxes/{id}/fork"), json!({"count": 3})).is(201).json();
+    let forks: Vec<_> = forks.as_array().expect("list").iter().map(|f| f["sandbox"]["sandboxID"].clone()).collect();
+    assert_eq!(forks.len(), 3);
+    assert_eq!(server.get("/v2/sandboxes?metadata=a%3D1").is(200).json().as_array().map(Vec::len), Some(4));
+    assert_eq!(server.world.copies(), 1, "what was made for the forks is gone");
+    for wrong in [json!({"count": 0}), json!({"count": 21}), json!({"timeout": -1})] {
+        server.post(&format!("/sandboxes/{id}/fork"), wrong).is(400);
+    }
+    server.post(&format!("/sandboxes/{id}/snapshots"), json!({"name": "base"})).is(409);
+    server.post(&format!("/sandboxes/{id}/snapshots"), json!({"name": "a b"})).is(400);
+    // The name goes to the younger one; the elder stays by its id.
+    server.post(&format!("/sandboxes/{id}/snapshots"), json!({"name": "before"})).is(201);
+    assert_eq!(server.get("/snapshots").is(200).json().as_array().map(Vec::len), Some(2));
+    assert_eq!(server.get("/snapshots?name=before").is(200).json().as_array().map(Vec::len), Some(1));
+    let server = server.restart();
+    assert_sound(&server);
+    server.call("DELETE", "/templates/default%2Fbefore%3Adefault", None).is(204);
+    server.call("DELETE", "/templates/default%2Fbefore%3Adefault", None).is(404);
+    assert_eq!(server.world.copies(), 1);
+}
+
+#[test]
+fn limits_change_while_it_lives() {
+    let server = TestServer::start();
+    let id = server.create_with(json!({"memoryMB": 512, "diskSizeMB": 1024, "cpuCount": 1}));
+    let now =
+        server.post(&format!("/sandboxes/{id}/resize"), json!({"memoryMB": 1024, "diskSizeMB": 2048})).is(200).json();
+    assert_eq!((&now["memoryMB"], &now["diskSizeMB"], &now["cpuCount"]), (&json!(1024), &json!(2048), &json!(1)));
+    server.post(&format!("/sandboxes/{id}/resize"), json!({"diskSizeMB": 1024})).is(400);
+    server.post(&format!("/sandboxes/{id}/resize"), json!({"memoryMB": -1})).is(400);
+    server.post(&format!("/sandboxes/{id}/hotplug-memory"), json!({"requested_size_mib": 1024})).is(200);
+    pause(&server, &id, false);
+    connect(&server, &id);
+    assert_eq!(server.world.spec(&id).resources.memory_mb, 2048);
+}
+
+#[test]
+fn archives_come_back() {
+    let server = TestServer::start();
+    let id = server.create();
+    server.post(&format!("/sandboxes/{id}/archive"), json!({})).is(204);
+    assert_eq!(phase(&server, &id), "archived");
+    assert!(!server.world.disks().contains(&id));
+    assert_sound(&server);
+    let server = server.restart();
+    assert_eq!(connect(&server, &id), 201);
+    assert!(server.world.disks().contains(&id));
+    server.post(&format!("/sandboxes/{id}/archive"), json!({"recycle": true})).is(204);
+    assert_eq!(phase(&server, &id), "recycled");
+    server.call("DELETE", &format!("/sandboxes/{id}"), None).is(204);
+    assert_eq!(std::fs::read_dir(server.data_dir().join("archive")).map(Iterator::count).unwrap_or_default(), 0);
+}

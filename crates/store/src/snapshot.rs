@@ -1,0 +1,252 @@
+//! Snapshots: copies of sandboxes' disks from which new sandboxes can be made. A row comes before the copy and goes after it, so that a
+//! crash leaves no copy that nobody knows.
+
+use cabana_types::{BuildId, Resources, SandboxId, TeamId, TemplateId};
+use jiff::Timestamp;
+use serde_json::json;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{QueryBuilder, Sqlite};
+
+use crate::column::{self, Columns, micros};
+use crate::{Boot, Error, Store, event};
+
+/// How far a snapshot is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SnapshotState {
+    /// The copy is being made.
+    Making,
+    /// It can be used.
+    Ready,
+    /// The copy is being removed.
+    Deleting,
+}
+
+impl SnapshotState {
+    fn as_str(self) -> &'static str {
+        match self {
+            SnapshotState::Making => "making",
+            SnapshotState::Ready => "ready",
+            SnapshotState::Deleting => "deleting",
+        }
+    }
+}
+
+/// A copy of a sandbox's disk, with what a sandbox made of it starts with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Its id; clients use it like a template's.
+    pub id: TemplateId,
+    /// Whose it is.
+    pub team: TeamId,
+    /// Its name, unique in the team.
+    pub name: Option<String>,
+    /// How far it is.
+    pub state: SnapshotState,
+    /// The sandbox whose disk it is a copy of.
+    pub sandbox: SandboxId,
+    /// That sandbox's template.
+    pub template: TemplateId,
+    /// The root filesystem under the copy.
+    pub build: BuildId,
+    /// The alias by which the template was known.
+    pub alias: Option<String>,
+    /// What its sandboxes get unless they ask for something else.
+    pub resources: Resources,
+    /// What they boot with.
+    pub boot: Boot,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// Which snapshots to list, newest first.
+#[derive(Debug, Clone)]
+pub struct SnapshotQuery {
+    /// Whose.
+    pub team: TeamId,
+    /// Of this sandbox only.
+    pub sandbox: Option<SandboxId>,
+    /// Of this name only.
+    pub name: Option<String>,
+    /// Go on after this one: time and id.
+    pub after: Option<(Timestamp, String)>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+impl Store {
+    /// Writes down that a snapshot shall be made. A ready one of the same name gives its name up; `false` if one is being made with it.
+    pub async fn insert_snapshot(&self, snapshot: Snapshot) -> Result<bool, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                if let Some(name) = &snapshot.name {
+                    let freed = sqlx::query(
+                        "update snapshots set name = null where team = $1 and name = $2 and state <> 'making'",
+                    )
+                    .bind(snapshot.team.as_str())
+                    .bind(name);
+                    freed.execute(&mut *connection).await.map_err(|e| Error::query("free a snapshot's name", e))?;
+                    let taken: bool = sqlx::query_scalar(
+                        "select exists (select 1 from snapshots where team = $1 and name = $2)",
+                    )
+                    .bind(snapshot.team.as_str())
+                    .bind(name)
+                    .fetch_one(&mut *connection)
+                    .await
+                    .map_err(|e| Error::query("look for a snapshot's name", e))?;
+                    if taken {
+                        return Ok(false);
+                    }
+                }
+                sqlx::query(
+                    "insert into snapshots (id, team, name, state, sandbox, template, build, alias, cpu_count, memory_mb, disk_mb,
+                        pids, boot, created_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+                )
+                .bind(snapshot.id.as_str())
+                .bind(snapshot.team.as_str())
+                .bind(&snapshot.name)
+                .bind(snapshot.state.as_str())
+                .bind(snapshot.sandbox.as_str())
+                .bind(snapshot.template.as_str())
+                .bind(snapshot.build.as_str())
+                .bind(&snapshot.alias)
+                .bind(snapshot.resources.cpu_count)
+                .bind(snapshot.resources.memory_mb)
+                .bind(snapshot.resources.disk_mb)
+                .bind(snapshot.resources.pids)
+                .bind(column::json("boot", &snapshot.boot)?)
+                .bind(micros(snapshot.created_at))
+                .execute(connection)
+                .await
+                .map_err(|e| Error::query("write a snapshot", e))?;
+                Ok(true)
+            })
+        })
+        .await
+    }
+
+    /// The copy is there.
+    pub async fn snapshot_ready(&self, snapshot: Snapshot, at: Timestamp) -> Result<(), Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                sqlx::query("update snapshots set state = 'ready' where id = $1 and state = 'making'")
+                    .bind(snapshot.id.as_str())
+                    .execute(&mut *connection)
+                    .await
+                    .map_err(|e| Error::query("write that a snapshot is there", e))?;
+                let data = json!({ "snapshotID": snapshot.id, "name": snapshot.name });
+                event::insert(connection, &snapshot.sandbox, &snapshot.team, event::SNAPSHOTTED, &data, at).await
+            })
+        })
+        .await
+    }
+
+    /// The snapshot shall go; nobody finds it any more. `false` if it is not there.
+    pub async fn delete_snapshot(&self, id: TemplateId) -> Result<bool, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let done = sqlx::query(
+                    "update snapshots set state = 'deleting', name = null where id = $1 and state <> 'deleting'",
+                )
+                .bind(id.as_str())
+                .execute(connection)
+                .await
+                .map_err(|e| Error::query("write that a snapshot shall go", e))?;
+                Ok(done.rows_affected() > 0)
+            })
+        })
+        .await
+    }
+
+    /// Nothing of it is left.
+    pub async fn forget_snapshot(&self, id: TemplateId) -> Result<(), Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                sqlx::query("delete from snapshots where id = $1")
+                    .bind(id.as_str())
+                    .execute(connection)
+                    .await
+                    .map_err(|e| Error::query("forget a snapshot", e))?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// A snapshot that can be used, by its id.
+    pub async fn snapshot(&self, team: &TeamId, id: &TemplateId) -> Result<Option<Snapshot>, Error> {
+        self.find_snapshot("select * from snapshots where team = $1 and id = $2 and state = 'ready'", team, id.as_str())
+            .await
+    }
+
+    /// The same, by its name.
+    pub async fn snapshot_by_name(&self, team: &TeamId, name: &str) -> Result<Option<Snapshot>, Error> {
+        self.find_snapshot("select * from snapshots where team = $1 and name = $2 and state = 'ready'", team, name)
+            .await
+    }
+
+    async fn find_snapshot(&self, sql: &'static str, team: &TeamId, key: &str) -> Result<Option<Snapshot>, Error> {
+        let row = sqlx::query(sql)
+            .bind(team.as_str())
+            .bind(key)
+            .fetch_optional(self.reader())
+            .await
+            .map_err(|e| Error::query("read a snapshot", e))?;
+        row.as_ref().map(decode).transpose()
+    }
+
+    /// Every snapshot, also those on their way in or out.
+    pub async fn all_snapshots(&self) -> Result<Vec<Snapshot>, Error> {
+        let rows = sqlx::query("select * from snapshots")
+            .fetch_all(self.reader())
+            .await
+            .map_err(|e| Error::query("list all snapshots", e))?;
+        rows.iter().map(decode).collect()
+    }
+
+    /// Lists snapshots that can be used.
+    pub async fn snapshots(&self, query: &SnapshotQuery) -> Result<Vec<Snapshot>, Error> {
+        let mut sql: QueryBuilder<Sqlite> =
+            QueryBuilder::new("select * from snapshots where state = 'ready' and team = ");
+        sql.push_bind(query.team.as_str().to_owned());
+        if let Some(sandbox) = &query.sandbox {
+            sql.push(" and sandbox = ").push_bind(sandbox.as_str().to_owned());
+        }
+        if let Some(name) = &query.name {
+            sql.push(" and name = ").push_bind(name.clone());
+        }
+        if let Some((at, id)) = &query.after {
+            sql.push(" and (created_at, id) < (").push_bind(micros(*at)).push(", ").push_bind(id.clone()).push(")");
+        }
+        sql.push(" order by created_at desc, id desc limit ").push_bind(query.limit);
+        let rows = sql.build().fetch_all(self.reader()).await.map_err(|e| Error::query("list snapshots", e))?;
+        rows.iter().map(decode).collect()
+    }
+}
+
+fn decode(row: &SqliteRow) -> Result<Snapshot, Error> {
+    let row = Columns(row);
+    let state = match row.text("state")?.as_str() {
+        "making" => SnapshotState::Making,
+        "ready" => SnapshotState::Ready,
+        "deleting" => SnapshotState::Deleting,
+        other => return Err(Error::decode("state", other)),
+    };
+    Ok(Snapshot {
+        id: row.id("id")?,
+        team: row.id("team")?,
+        name: row.text_or_none("name")?,
+        state,
+        sandbox: row.id("sandbox")?,
+        template: row.id("template")?,
+        build: row.id("build")?,
+        alias: row.text_or_none("alias")?,
+        resources: Resources {
+            cpu_count: row.number("cpu_count")?,
+            memory_mb: row.number("memory_mb")?,
+            disk_mb: row.number("disk_mb")?,
+            pids: row.number("pids")?,
+        },
+        boot: row.json("boot")?,
+        created_at: row.time("created_at")?,
+    })
+}
