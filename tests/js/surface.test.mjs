@@ -13,6 +13,7 @@ const CALLED = {
   Sandbox: {
     lifecycle: 'list create connect kill getInfo getMetrics setTimeout isRunning',
     files: 'uploadUrl downloadUrl',
+    sleep: 'pause betaPause createSnapshot listSnapshots deleteSnapshot fork',
     surface: 'getHost getFullInfo',
   },
   Commands: { commands: 'list sendStdin closeStdin kill connect run' },
@@ -21,6 +22,7 @@ const CALLED = {
   Filesystem: { files: 'read write list makeDir rename remove exists getInfo watchDir', surface: 'writeFiles' },
   WatchHandle: { files: 'stop' },
   SandboxPaginator: { lifecycle: 'nextItems' },
+  SnapshotPaginator: { sleep: 'nextItems' },
   Git: {
     git:
       'clone init remoteAdd remoteGet status branches createBranch checkoutBranch deleteBranch add commit reset restore push pull' +
@@ -59,15 +61,8 @@ const build = { templateId: 'base', buildId: '00000000-0000-4000-8000-0000000000
 const volume = () => new Volume('id', 'name', process.env.E2B_API_KEY)
 const LATER = {
   Sandbox: {
-    pause: (sandbox) => sandbox.pause(),
-    betaPause: (sandbox) => sandbox.betaPause(),
-    createSnapshot: (sandbox) => sandbox.createSnapshot(),
-    listSnapshots: (sandbox) => sandbox.listSnapshots().nextItems(),
-    deleteSnapshot: () => Sandbox.deleteSnapshot('base'),
-    fork: (sandbox) => sandbox.fork(),
     updateNetwork: (sandbox) => sandbox.updateNetwork({ denyOut: ['192.0.2.1'] }),
   },
-  SnapshotPaginator: { nextItems: (sandbox) => sandbox.listSnapshots().nextItems() },
   Secret: {
     create: () => Secret.create('name', 'value'),
     update: () => Secret.update('name', 'value'),

@@ -127,20 +127,50 @@ def test_templates():
     assert listed.total >= 1 and listed.page == 1 and listed.items
 
 
+def test_sleep(sandbox):
+    sandbox.files.write("kept", "content")
+    sandbox.pause()
+    assert not sandbox.is_running()
+    again = sandbox.connect(timeout=60)
+    assert again.is_running() and sandbox.files.read("kept") == "content"
+
+
+def test_snapshot(sandbox):
+    sandbox.files.write("kept", "content")
+    snapshot = sandbox.create_snapshot()
+    other = Sandbox.create(snapshot.snapshot_id, timeout=60)
+    try:
+        assert other.files.read("kept") == "content"
+    finally:
+        assert other.kill() is True
+        assert Sandbox.delete_snapshot(snapshot.snapshot_id) is True
+
+
+def test_clone(sandbox):
+    clones = Sandbox.clone(sandbox.sandbox_id, count=2, timeout=60)
+    assert len({clone.sandbox_id for clone in clones.sandboxes} | {sandbox.sandbox_id}) == 3
+    for clone in clones.sandboxes:
+        # This SDK sends no routing headers for clones, so that their ports are reached by a domain only; test_snapshots.py reads their files.
+        assert clone.get_info().state == "running"
+        assert clone.kill() is True
+
+
+def test_hotplug_memory(sandbox):
+    before = sandbox.get_info().memory_mb
+    sandbox.hotplug_memory(256)
+    assert sandbox.get_info().memory_mb == before + 256
+
+
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda it: it.pause(),
-        lambda it: it.create_snapshot(),
         lambda it: it.commit(),
         lambda it: it.reset(),
-        lambda it: Sandbox.clone(it.sandbox_id),
-        lambda it: it.hotplug_memory(2048),
         lambda it: it.set_network(deny_out=["192.0.2.1"]),
         lambda it: it.mount_volume("name", "/data"),
         lambda it: it.unmount_volume("/data"),
     ],
-    ids="pause create_snapshot commit reset clone hotplug_memory set_network mount_volume unmount_volume".split(),
+    ids="commit reset set_network mount_volume unmount_volume".split(),
 )
 def test_what_is_not_there_yet_says_so(sandbox, ask):
     with pytest.raises(SandboxException, match="not available on this server yet"):

@@ -1,6 +1,7 @@
 """The server under test: one `cabana server` process on a port of its own."""
 
 import fcntl
+import json
 import os
 import re
 import signal
@@ -168,10 +169,30 @@ class Server:
 
     def end_all_sandboxes(self) -> None:
         client = self.client()
-        for row in client.sandboxes():
+        everything = lambda: client.sandboxes("&state=running,paused,failed")
+        for row in everything():
             client.kill(row["sandboxID"])
-        eventually(lambda: not client.sandboxes(), what="no sandbox listed")
+        for row in client.get("/snapshots").json:
+            client.request("DELETE", f"/templates/{row['snapshotID'].replace('/', '%2F').replace(':', '%3A')}")
+        eventually(lambda: not everything(), what="no sandbox listed")
         client.close()
+
+    @property
+    def instance(self) -> str:
+        return json.loads((self.data / "instance.json").read_text())["name"]
+
+    def cgroups(self, id: str) -> list[Path]:
+        """A sandbox's directory in every hierarchy."""
+        return [path for path in Path("/sys/fs/cgroup").glob(f"**/cabana-{self.instance}/{id}") if path.is_dir()]
+
+    def disks(self) -> set[str]:
+        """Sandboxes that have a disk in the pool."""
+        return set(os.listdir(self.data / "pool/sandboxes"))
+
+    def kill_guest(self, id: str) -> None:
+        """The first process of a sandbox dies, as if by a bug."""
+        record = json.loads(Path("/run/cabana", self.instance, "sandboxes", f"{id}.json").read_text())
+        os.kill(record["process"]["pid"], signal.SIGKILL)
 
     def log_tail(self, lines: int = 30) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])

@@ -12,6 +12,7 @@ import time
 import pytest
 
 from server import CABANA, ROOT
+from waiting import eventually
 
 E2B = ROOT / "tests/js/node_modules/.bin/e2b"
 
@@ -67,6 +68,183 @@ def test_help_and_version():
     assert "server" in cabana("--help").stdout
 
 
+# Sleeping and copying
+
+
+@pytest.fixture
+def made(environment, api):
+    """Makes sandboxes with `cabana create`; they are killed at the end."""
+    identifiers: list[str] = []
+
+    def make(*options: str) -> str:
+        done = cabana("create", "--timeout", "2m", *options, env=environment)
+        assert done.returncode == 0, done
+        identifiers.append(done.stdout.strip())
+        return identifiers[-1]
+
+    yield make
+    for identifier in identifiers:
+        api.kill(identifier)
+
+
+def ask(environment, *arguments: str) -> str:
+    done = cabana(*arguments, env=environment)
+    assert done.returncode == 0, done
+    return done.stdout
+
+
+def listed(environment, identifier: str, *options: str) -> list[str]:
+    """The columns of a sandbox in `cabana ls`, piped."""
+    rows = [line.split("\t") for line in ask(environment, "ls", *options).splitlines()]
+    return next(row for row in rows if row[0] == identifier)
+
+
+def test_pause_and_resume(environment, made):
+    identifier = made()
+    ask(environment, "exec", identifier, "--", "sh", "-c", "echo content > kept")
+    boot = ("exec", identifier, "--", "cat", "/proc/sys/kernel/random/boot_id")
+    before = ask(environment, *boot)
+    assert ask(environment, "pause", identifier) == f"{identifier}\n"
+    row = listed(environment, identifier)
+    assert row[2] == "paused" and row[9].endswith("Z") and "API key" in row[10], row
+    assert identifier not in ask(environment, "ls", "-q", "--state", "running")
+    assert identifier in ask(environment, "ls", "-q", "--state", "paused")
+    again = cabana("pause", identifier, env=environment)
+    assert again.returncode == 1 and "paused" in again.stderr, again
+    assert ask(environment, "resume", identifier, "--timeout", "1h") == f"{identifier}\n"
+    assert listed(environment, identifier)[2] == "running"
+    assert ask(environment, *boot) == before
+    # What asks for it wakes it.
+    ask(environment, "pause", identifier)
+    assert ask(environment, "exec", identifier, "--", "cat", "kept") == "content\n"
+    ask(environment, "pause", identifier, "--disk")
+    assert ask(environment, *boot) != before
+
+
+def test_files_of_a_sleeping_one(environment, made, tmp_path):
+    identifier = made()
+    (tmp_path / "file").write_text("content")
+    ask(environment, "pause", identifier)
+    ask(environment, "cp", str(tmp_path / "file"), f"{identifier}:/home/user/file")
+    ask(environment, "pause", identifier)
+    ask(environment, "cp", f"{identifier}:/home/user/file", str(tmp_path / "back"))
+    assert (tmp_path / "back").read_text() == "content"
+
+
+def test_recover(environment, made, server):
+    identifier = made()
+    ask(environment, "exec", identifier, "--", "sh", "-c", "echo content > kept")
+    assert ask(environment, "recover", identifier) == f"{identifier}\n", "one that is fine stays as it is"
+    server.kill_guest(identifier)
+    row = eventually(lambda: listed(environment, identifier, "--state", "failed"))
+    assert row[2] == "failed" and row[9].endswith("Z") and row[10], row
+    assert identifier not in ask(environment, "ls", "-q")
+    refused = cabana("exec", identifier, "--", "true", env=environment)
+    assert refused.returncode in (1, 2) and "its disk is kept" in refused.stderr, refused
+    assert ask(environment, "recover", identifier) == f"{identifier}\n"
+    assert ask(environment, "exec", identifier, "--", "cat", "kept") == "content\n"
+    assert listed(environment, identifier)[2] == "running"
+
+
+def test_replace(environment, made, server):
+    identifier = made("--replace")
+    ask(environment, "exec", identifier, "--", "sh", "-c", "echo content > kept")
+    server.kill_guest(identifier)
+    back = lambda: cabana("exec", identifier, "--", "cat", "kept", env=environment).stdout == "content\n"
+    eventually(back, within=20, every=0.2, what="it boots afresh by itself")
+
+
+def test_archive(environment, made):
+    identifier = made("--keep", "notes")
+    ask(environment, "exec", identifier, "--", "sh", "-c", "echo 1 > notes; echo 2 > other")
+    assert ask(environment, "archive", identifier) == f"{identifier}\n"
+    assert listed(environment, identifier)[2] == "archived"
+    assert ask(environment, "exec", identifier, "--", "cat", "notes", "other") == "1\n2\n"
+    ask(environment, "archive", identifier, "--recycle")
+    assert listed(environment, identifier)[2] == "recycled"
+    done = ask(environment, "exec", identifier, "--", "sh", "-c", "cat notes; ls other 2>/dev/null || echo gone")
+    assert done == "1\ngone\n"
+
+
+def test_resize(environment, made):
+    identifier = made("--memory", "512", "--disk", "1G")
+    done = cabana("resize", identifier, "--cpu", "1", "--disk", "2G", env=environment)
+    assert done.returncode == 0, done
+    done = cabana("resize", identifier, "--memory", "1G", env=environment)
+    assert done.returncode == 0, done
+    assert listed(environment, identifier)[3:6] == ["1", "1024", "2048"]
+    done = cabana("resize", identifier, "--disk", "1G", env=environment)
+    assert done.returncode == 1 and "only grows" in done.stderr, done
+    assert cabana("resize", identifier, env=environment).returncode not in (0, 101)
+
+
+def test_fork(environment, made, api):
+    identifier = made()
+    ask(environment, "exec", identifier, "--", "sh", "-c", "echo content > kept")
+    forks = ask(environment, "fork", identifier, "--count", "2", "--timeout", "1m").split()
+    try:
+        assert len({*forks, identifier}) == 3
+        for fork in forks:
+            assert ask(environment, "exec", fork, "--", "cat", "kept") == "content\n"
+    finally:
+        for fork in forks:
+            api.kill(fork)
+    done = cabana("fork", identifier, "--count", "21", env=environment)
+    assert done.returncode == 1 and "count" in done.stderr, done
+
+
+def test_snapshot(environment, made):
+    identifier, name = made(), f"cli-{os.urandom(4).hex()}"
+    ask(environment, "exec", identifier, "--", "sh", "-c", "echo content > kept")
+    plain = ask(environment, "snapshot", "create", identifier).strip()
+    named = ask(environment, "snapshot", "create", identifier, "--name", name).strip()
+    rows = [line.split("\t") for line in ask(environment, "snapshot", "ls", identifier).splitlines()]
+    assert [row[:2] for row in rows] == [[named, identifier], [plain, identifier]] and all(row[2] for row in rows)
+    shown = json.loads(ask(environment, "snapshot", "ls", "--json"))
+    assert {plain, named} <= {row["snapshotID"] for row in shown}
+    for template in (plain, name):
+        assert ask(environment, "exec", made("--template", template), "--", "cat", "kept") == "content\n"
+    assert ask(environment, "snapshot", "rm", plain, name) == f"{plain}\n{name}\n"
+    assert ask(environment, "snapshot", "ls", identifier) == ""
+    done = cabana("snapshot", "rm", name, env=environment)
+    assert done.returncode == 1 and name in done.stderr, done
+
+
+def test_create_that_sleeps_by_itself(environment, made):
+    identifier = made("--auto-pause", "--auto-resume")
+    ask(environment, "timeout", identifier, "0")
+    eventually(lambda: listed(environment, identifier)[2] == "paused")
+    assert "timeout" in listed(environment, identifier)[10]
+    disk = made("--auto-pause", "disk")
+    boot = ("exec", disk, "--", "cat", "/proc/sys/kernel/random/boot_id")
+    before = ask(environment, *boot)
+    ask(environment, "timeout", disk, "0")
+    eventually(lambda: listed(environment, disk)[2] == "paused")
+    assert ask(environment, *boot) != before
+    idle = made("--idle", "1")
+    eventually(lambda: listed(environment, idle)[2] == "paused", within=30)
+    assert "idle" in listed(environment, idle)[10]
+
+
+def test_doctor_checks_the_world(environment, made, server):
+    for identifier, *how in ((made(),), (made(), "pause"), (made(), "archive")):
+        if how:
+            ask(environment, *how, identifier)
+    done = cabana("doctor", "--check", env=environment)
+    assert (done.stdout, done.returncode) == ("", 0), done
+    assert json.loads(ask(environment, "doctor", "--check", "--json")) == []
+    # A disk of nobody's.
+    stray = server.data / "pool/sandboxes" / f"i{'0' * 20}"
+    subprocess.run(["btrfs", "subvolume", "create", stray], check=True, capture_output=True)
+    try:
+        done = cabana("doctor", "--check", env=environment)
+        assert done.returncode == 1 and stray.name in done.stdout, done
+    finally:
+        subprocess.run(["btrfs", "subvolume", "delete", stray], check=True, capture_output=True)
+    away = {**environment, "CABANA_API_URL": "http://127.0.0.1:1"}
+    assert cabana("doctor", "--check", env=away).returncode == 2
+
+
 # E2B's command line.
 
 
@@ -103,6 +281,30 @@ def test_e2b_sandbox_life(environment, api):
     assert identifier not in {row["sandboxID"] for row in api.sandboxes()}
     again = e2b(environment, "sandbox", "kill", identifier)
     assert "wasn't found" in without_colours(again.stdout + again.stderr) or again.returncode != 0, again
+
+
+def test_e2b_sleep(environment, made, api):
+    identifier = made()
+    api.request("POST", f"/sandboxes/{identifier}/timeout", {"timeout": 120})
+    phase = lambda: api.get(f"/sandboxes/{identifier}").json["phase"]
+    done = e2b(environment, "sandbox", "pause", identifier)
+    assert done.returncode == 0 and identifier in without_colours(done.stdout) and phase() == "paused", done
+    shown = json.loads(e2b(environment, "sandbox", "list", "--state", "paused", "--format", "json").stdout)
+    assert identifier in [row["sandboxId"] for row in shown]
+    done = e2b(environment, "sandbox", "resume", identifier)
+    assert done.returncode == 0 and phase() == "running", done
+
+
+def test_e2b_snapshots(environment, made):
+    identifier, name = made(), f"cli-{os.urandom(4).hex()}"
+    done = e2b(environment, "sandbox", "snapshot", "create", identifier, "--name", name)
+    assert done.returncode == 0 and name in without_colours(done.stdout), done
+    done = e2b(environment, "sandbox", "snapshot", "list", identifier, "--format", "json")
+    assert done.returncode == 0 and name in done.stdout, done
+    (row,) = json.loads(done.stdout)
+    done = e2b(environment, "sandbox", "snapshot", "delete", row["snapshotId"])
+    assert done.returncode == 0, done
+    assert json.loads(e2b(environment, "sandbox", "snapshot", "list", identifier, "--format", "json").stdout) == []
 
 
 def test_e2b_template_list(environment):

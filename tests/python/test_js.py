@@ -10,7 +10,7 @@ import pytest
 from server import ROOT
 
 FILES = sorted((ROOT / "tests/js").glob("*.test.mjs"))
-CORE = ("commands.test.mjs", "files.test.mjs", "git.test.mjs", "lifecycle.test.mjs")
+CORE = ("commands.test.mjs", "files.test.mjs", "git.test.mjs", "lifecycle.test.mjs", "sleep.test.mjs")
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

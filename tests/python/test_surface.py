@@ -144,6 +144,13 @@ async def test_templates_that_exist(server, template):
     assert await done(template.alias_exists("no-such-template")) is False
 
 
+def test_deprecated_pause(sandbox):
+    assert sandbox.beta_pause() is True
+    assert sandbox.beta_pause() is False
+    sandbox.connect(timeout=60)
+    assert sandbox.commands.run("echo awake").stdout == "awake\n"
+
+
 def test_client_object(server):
     """`E2B` binds its own configuration, whatever the environment says."""
     client = e2b.E2B(api_url=server.url, sandbox_url=server.url, api_key=server.key)
@@ -165,8 +172,6 @@ def subject(name: str, sandbox, server):
     if kind == "Volume":
         # The server gives out no token of a volume, for there is none; its key passes for one.
         return getattr(e2b, name)("id", "name", server.key)
-    if kind == "SnapshotPaginator":
-        return sandbox.list_snapshots()
     if kind == "SecretPaginator":
         return getattr(e2b, name.removesuffix("Paginator")).list()
     return getattr(e2b, name)
@@ -192,7 +197,6 @@ async def test_what_is_not_there_yet_says_so(server, name, monkeypatch):
     [
         {"mcp": {"browserbase": {"apiKey": "k", "projectId": "p", "geminiApiKey": "g"}}, "template": "base"},
         {"mcp": {"duckduckgo": {}}, "template": "base"},
-        {"lifecycle": {"on_timeout": "pause"}},
         {"volume_mounts": {"/data": "volume"}},
     ],
     ids=lambda options: next(iter(options)),

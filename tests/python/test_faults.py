@@ -1,0 +1,438 @@
+"""The server dies at every point where it writes or changes something, and at random ones; disks are full and cold storage fails. No
+file is lost, nothing is left over, and nobody has to lift a hand."""
+
+import os
+import random
+import re
+import socket
+import threading
+import time
+
+import pytest
+
+from chaos import Gate, Worker
+from life import GONE, Life, Refused
+from server import ROOT
+from waiting import eventually
+from wire import Box, StreamError
+from world import World
+
+SOURCE = ROOT / "crates/server/src"
+KILLS = int(os.environ.get("CABANA_TEST_KILLS", "40"))
+SEED = int(os.environ.get("CABANA_TEST_SEED", str(random.SystemRandom().randrange(1 << 32))))
+MARK = {"t": "faults"}
+
+
+@pytest.fixture
+def life(server):
+    """The server runs, and afterwards none of our sandboxes and snapshots is left, whatever the test did."""
+    life = Life(server)
+    yield life
+    if server.process is None or server.process.poll() is not None:
+        server.process = None
+        server.start()
+    for snapshot in life.snapshots():
+        life.forget(snapshot)
+    client = server.client()
+    for row in client.sandboxes("&state=running,paused,failed&metadata=t%3Dfaults"):
+        client.kill(row["sandboxID"])
+    client.close()
+
+
+@pytest.fixture
+def dying(life, server, tmp_path):
+    """Makes the server die at a point while something is asked of it, and starts it again."""
+    armed = tmp_path / "point"
+    server.settings["CABANA_FAILPOINT"] = str(armed)
+    server.stop()
+    server.start()
+
+    def die(point: str, trigger) -> None:
+        armed.write_text(point)
+        try:
+            trigger()
+        except GONE:
+            pass  # that is the point
+        try:
+            code = server.process.wait(timeout=15)
+        except Exception:
+            armed.unlink(missing_ok=True)
+            raise AssertionError(f"the server did not come to {point}; is it built with the feature failpoints?") from None
+        assert code == -9, f"the server ended with {code} instead of dying at {point}:\n{server.log_tail()}"
+        assert not armed.exists()
+        server.process = None
+        server.start()
+
+    yield die
+    armed.unlink(missing_ok=True)
+    del server.settings["CABANA_FAILPOINT"]
+    if server.process is not None and server.process.poll() is None:
+        server.stop()
+    server.process = None
+    server.start()
+
+
+# What each point is met by: how the sandbox is before, what is asked, and what must be true afterwards.
+
+UP, MEMORY, DISK, ARCHIVED, FAILED = "running", "paused with memory", "paused with its disk", "archived", "failed"
+
+# (point, situation, deed, phases that it may be in afterwards, whether its processes must have lived on)
+PASSAGES = [
+    ("pause.withdrawn", UP, "pause", {"paused"}, True),
+    ("pause.frozen", UP, "pause", {"paused"}, True),
+    ("pause.written", UP, "pause", {"paused"}, True),
+    ("expire.written", UP, "expire", {"paused"}, True),
+    ("pause.frozen", UP, "expire", {"paused"}, True),
+    ("resume.thawed", MEMORY, "connect", {"running"}, True),
+    ("resume.written", MEMORY, "connect", {"running"}, True),
+    ("shut_down.told", UP, "pause disk", {"paused"}, False),
+    ("shut_down.stopped", UP, "pause disk", {"paused"}, False),
+    ("shut_down.told", MEMORY, "pause disk", {"paused"}, False),
+    ("shut_down.stopped", MEMORY, "archive", {"paused"}, False),
+    ("boot.begun", DISK, "connect", {"running"}, False),
+    ("boot.launched", DISK, "connect", {"running"}, False),
+    ("resume.written", DISK, "connect", {"running"}, False),
+    ("archive.begun", DISK, "archive", {"archived"}, False),
+    ("archive.stored", DISK, "archive", {"archived"}, False),
+    ("archive.written", DISK, "archive", {"archived"}, False),
+    ("archive.written", UP, "archive", {"archived"}, False),
+    ("restore.begun", ARCHIVED, "connect", {"running"}, False),
+    ("restore.unpacked", ARCHIVED, "connect", {"running"}, False),
+    ("restore.written", ARCHIVED, "connect", {"running"}, False),
+    ("boot.launched", ARCHIVED, "connect", {"running"}, False),
+    ("failure.written", UP, "guest dies", {"failed"}, False),
+    ("failure.stopped", UP, "guest dies", {"failed"}, False),
+    ("boot.launched", FAILED, "recover", {"running"}, False),
+    ("snapshot.begun", UP, "snapshot", {"running"}, True),
+    ("snapshot.frozen", UP, "snapshot", {"running"}, True),
+    ("snapshot.copied", UP, "snapshot", {"running"}, True),
+    ("snapshot.copied", UP, "fork", {"running"}, True),
+    ("snapshot.begun", MEMORY, "snapshot", {"paused"}, True),
+    ("snapshot.written", UP, "snapshot", {"running"}, True),
+    ("snapshot.written", DISK, "snapshot", {"paused"}, False),
+    ("snapshot.deleting", UP, "forget", {"running"}, True),
+    ("snapshot.removed", UP, "forget", {"running"}, True),
+    ("fork.made", UP, "fork", {"running"}, True),
+    ("fork.made", MEMORY, "fork", {"paused"}, True),
+    ("snapshot.removed", DISK, "fork", {"paused"}, False),
+]
+# Points of sandboxes that are made or killed have tests of their own.
+BIRTHS = ["create.written", "create.launched"]
+DEATHS = ["kill.written", "kill.destroyed"]
+
+
+def points() -> set[str]:
+    text = "".join(path.read_text() for path in SOURCE.rglob("*.rs"))
+    return set(re.findall(r'failpoint::hit\("([^"]+)"\)', text))
+
+
+def test_every_point_is_tried():
+    assert points() == {passage[0] for passage in PASSAGES} | set(BIRTHS) | set(DEATHS)
+
+
+def bring(life: Life, server, box: Box, situation: str) -> None:
+    """Into a situation, from any other."""
+    if situation == FAILED:
+        server.kill_guest(box.id)
+        eventually(lambda: box.id in {row["sandboxID"] for row in server.client().sandboxes("&state=failed")})
+    elif situation == ARCHIVED:
+        life.archive(box)
+    elif situation != UP:
+        life.pause(box, memory=situation == MEMORY)
+
+
+def passages() -> list[list]:
+    """By situation, so that a failure says where."""
+    groups: dict[str, list] = {}
+    for passage in PASSAGES:
+        groups.setdefault(passage[1], []).append(passage)
+    return [pytest.param(group, id=name.replace(" ", "-")) for name, group in groups.items()]
+
+
+@pytest.mark.parametrize("group", passages())
+def test_death_at_a_point(group, life, server, dying, figures):
+    box = life.create(metadata=MARK, autoPause=True)
+    files, slowest, problems = {}, 0.0, []
+    for number, (point, situation, deed, phases, lives_on) in enumerate(group):
+        what = f"{point} ({deed} of one that is {situation})"
+        files[f"file-{number}"] = f"content {number}"
+        life.write(box, f"file-{number}", f"content {number}")
+        boot, kept = life.boot(box), None
+        others = life.listed()
+        if deed == "forget":
+            kept = life.snapshot(box)
+        bring(life, server, box, situation)
+        deeds = {
+            "pause": lambda: life.pause(box),
+            "pause disk": lambda: life.pause(box, memory=False),
+            "connect": lambda: life.connect(box),
+            "archive": lambda: life.archive(box),
+            "expire": lambda: life.expire(box),
+            "guest dies": lambda: server.kill_guest(box.id),
+            "recover": lambda: life.recover(box),
+            "snapshot": lambda: life.snapshot(box),
+            "fork": lambda: life.fork(box),
+            "forget": lambda: life.forget(kept),
+        }
+        dying(point, deeds[deed])
+        try:
+            slowest = max(slowest, life.assert_whole())
+            phase = "failed" if "failed" in phases else life.phase(box)
+            assert phase in phases, f"it is {phase}"
+            # A copy is there with everything, or not at all.
+            snapshots, forks = life.snapshots(), life.listed() - others
+            assert len(snapshots) == (1 if point == "snapshot.written" else 0), snapshots
+            assert len(forks) == (1 if deed == "fork" and point != "snapshot.copied" else 0), forks
+            for snapshot in snapshots:
+                copy = life.create(snapshot, metadata=MARK)
+                assert life.files(copy) == files
+                life.kill(copy)
+                life.forget(snapshot)
+            for fork in forks:
+                found = server.client().get(f"/sandboxes/{fork}").json
+                assert life.files(Box(fork, found.get("envdAccessToken"))) == files
+                life.kill(fork)
+            archived = {box.id} if phase == "archived" else set()
+            eventually(lambda: life.archives() == archived, what=f"only {archived} in cold storage")
+        except (AssertionError, Refused) as problem:
+            problems.append(f"{what}: {problem}")
+        try:
+            (life.recover if "failed" in phases else life.connect)(box)
+            assert life.files(box) == files
+            assert not lives_on or life.boot(box) == boot, "its processes are gone"
+            life.assert_whole()
+        except (AssertionError, Refused, *GONE) as problem:
+            problems.append(f"{what}, afterwards: {problem}")
+            break
+    figures.append(f"death at {len(group)} points of one that is {group[0][1]}: whole again after {slowest:.2f} s at most")
+    assert not problems, "\n".join(problems)
+
+
+def test_death_while_sandboxes_come_and_go(life, server, dying):
+    keeper = life.create(metadata=MARK)
+    life.write(keeper, "kept", "content")
+    boot = life.boot(keeper)
+    snapshot = life.snapshot(keeper)
+    for template in ("base", snapshot):
+        for point in BIRTHS:
+            others = life.listed()
+            dying(point, lambda: life.create(template, metadata=MARK))
+            life.assert_whole()
+            assert life.listed() == others, f"{point}: whoever asked was never answered"
+    for situation in (UP, MEMORY, DISK, ARCHIVED, FAILED):
+        for point in DEATHS:
+            box = life.create(metadata=MARK)
+            bring(life, server, box, situation)
+            dying(point, lambda: life.kill(box))
+            life.assert_whole()
+            assert box.id not in life.listed(), f"{point} of one that was {situation}"
+            assert box.id not in server.disks()
+            eventually(lambda: box.id not in life.archives())
+    assert life.boot(keeper) == boot
+    assert life.files(keeper) == {"kept": "content"}
+
+
+def test_all_of_it_leaves_nothing(life, world):
+    """Runs after the deaths above."""
+    world.assert_restored()
+
+
+def test_random_deaths_under_load(life, server, world, figures):
+    """`CABANA_TEST_KILLS` deaths; `CABANA_TEST_SEED` chooses the load and their moments, as far as the machine keeps time."""
+    dice = random.Random(SEED)
+    gate = Gate(workers=3)
+    workers = [Worker(Life(server, timeout=60), gate, dice.randrange(1 << 32), MARK) for _ in range(gate.workers)]
+    slowest, started = 0.0, time.monotonic()
+    for worker in workers:
+        worker.start()
+    try:
+        for kill in range(1, KILLS + 1):
+            time.sleep(dice.uniform(0.02, 0.6))
+            gate.set(up=False)
+            server.crash()
+            server.start()
+            if kill % 10 and kill != KILLS:
+                gate.set(up=True)
+                continue
+            gate.hold(within=90)
+            slowest = max(slowest, life.assert_whole())
+            settle(life, server, workers)
+            gate.set(open=True, up=True)
+            assert not any(worker.problems for worker in workers)
+    finally:
+        gate.set(over=True)
+        for worker in workers:
+            worker.join()
+        if server.process is None or server.process.poll() is not None:
+            server.process = None
+            server.start()
+        problems = [problem for worker in workers for problem in worker.problems]
+        assert not problems, f"seed {SEED}:\n" + "\n".join(problems)
+    did = {}
+    for worker in workers:
+        for name, times in worker.did.items():
+            did[name] = did.get(name, 0) + times
+    cut = sum(worker.cut for worker in workers)
+    figures.append(
+        f"{KILLS} kills -9 in {time.monotonic() - started:.0f} s: {sum(did.values())} deeds done {did}, {cut} cut off; "
+        f"whole again after {slowest:.2f} s at most"
+    )
+    assert cut > 0 and sum(did.values()) > KILLS, "there was no load"
+    for worker in workers:
+        if worker.box:
+            life.kill(worker.box)
+    settle(life, server, [])
+    life.assert_whole()
+    eventually(lambda: not life.archives())
+    world.assert_restored()
+
+
+def settle(life: Life, server, workers) -> None:
+    """While nothing is under way: what is acknowledged is there, what nobody was told of goes."""
+    listed = life.listed()
+    for worker in workers:
+        assert not listed & set(worker.killed), f"seed {SEED}: a kill was forgotten"
+        if worker.box:
+            assert worker.box.id in listed, f"seed {SEED}: {worker.box} was lost"
+            life.connect(worker.box)
+            worker.compare(worker.box)
+    for snapshot in life.snapshots():
+        life.forget(snapshot)
+    client = server.client()
+    ours = {row["sandboxID"] for row in client.sandboxes("&state=running,paused,failed&metadata=t%3Dfaults")}
+    client.close()
+    for orphan in ours - {worker.box.id for worker in workers if worker.box}:
+        life.kill(orphan)
+
+
+def test_clients_that_hang_up_leave_no_copies(life, server, world):
+    """Whoever asked for a snapshot or a fork is gone before it is there."""
+    box = life.create(metadata=MARK)
+    life.write(box, "kept", "content")
+    dice = random.Random(SEED)
+    for round in range(30):
+        path = f"/sandboxes/{box.id}/{'fork' if round % 2 else 'snapshots'}"
+        with socket.create_connection(("127.0.0.1", server.port)) as connection:
+            head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nX-API-KEY: {server.key}\r\nContent-Length: 0\r\n\r\n"
+            connection.sendall(head.encode())
+            time.sleep(dice.uniform(0, 0.02))
+
+    def swept() -> bool:
+        settle(life, server, [])  # a fork may still be on its way
+        return not world.differences(World(server.data))
+
+    try:
+        eventually(swept, within=10, every=0.2)
+        life.assert_whole()
+    except AssertionError:
+        world.assert_restored(within=0)
+        raise
+    finally:
+        # A new server removes what was never finished; the tests after this one have a clean world.
+        server.crash()
+        server.start()
+
+
+def test_processes_that_died_while_the_server_was_away(life, server):
+    """As after a restart of the machine, one by one."""
+    boxes = {}
+    for situation in (UP, MEMORY, DISK):
+        box = boxes[situation] = life.create(metadata=MARK)
+        life.write(box, "kept", situation)
+        bring(life, server, box, situation)
+    server.crash()
+    for situation in (UP, MEMORY):
+        for path in server.cgroups(boxes[situation].id):
+            for control, word in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
+                if (path / control).exists():
+                    (path / control).write_text(word)
+        server.kill_guest(boxes[situation].id)
+    server.start()
+    life.assert_whole()
+    failed = lambda: {row["sandboxID"] for row in server.client().sandboxes("&state=failed&metadata=t%3Dfaults")}
+    assert failed() == {boxes[UP].id}
+    for situation in (MEMORY, DISK):
+        assert life.phase(boxes[situation]) == "paused"
+        life.connect(boxes[situation])
+    life.recover(boxes[UP])
+    for situation, box in boxes.items():
+        assert life.files(box) == {"kept": situation}
+    life.assert_whole()
+
+
+def test_many_hands_on_one_sandbox(life, server, figures):
+    """Everything at once with the same sandbox: somebody is refused, nothing breaks."""
+    box = life.create(metadata=MARK, autoPause=True)
+    life.write(box, "kept", "content")
+    answers: dict[str, int] = {}
+    problems, lock, until = [], threading.Lock(), time.monotonic() + 10
+    hands = Life(server, timeout=60)
+
+    def copy() -> None:
+        snapshot = hands.snapshot(box)
+        hands.forget(snapshot)
+
+    def fork() -> None:
+        for made in hands.fork(box):
+            assert hands.files(made) == {"kept": "content"}
+            hands.kill(made)
+
+    deeds = {
+        "pause": lambda: hands.pause(box),
+        "rest": lambda: hands.pause(box, memory=False),
+        "connect": lambda: hands.connect(box),
+        "archive": lambda: hands.archive(box),
+        "recover": lambda: hands.recover(box),
+        "snapshot": copy,
+        "fork": fork,
+    }
+
+    def work(seed: int) -> None:
+        dice = random.Random(seed)
+        while time.monotonic() < until:
+            name = dice.choice([*deeds, "connect"])
+            try:
+                deeds[name]()
+                answer = f"{name} done"
+            except Refused as refused:
+                answer = f"{name} {refused.status}"
+                # One who wakes a sandbox stops its archiving.
+                if (refused.status != 409 or name in ("connect", "recover")) and not (name == "archive" and "could not be archived" in str(refused)):
+                    problems.append(f"{name}: {refused}")
+            except (AssertionError, *GONE) as problem:
+                problems.append(f"{name}: {problem!r}")
+            with lock:
+                answers[answer] = answers.get(answer, 0) + 1
+
+    workers = [threading.Thread(target=work, args=(SEED + n,)) for n in range(6)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    figures.append(f"many hands: {dict(sorted(answers.items()))}")
+    assert not problems, f"seed {SEED}:\n" + "\n".join(problems[:20])
+    life.assert_whole()
+    life.connect(box)
+    assert life.files(box) == {"kept": "content"}
+    life.kill(box)
+    settle(life, server, [])
+    # What a cancelled upload wrote after all is found by the housekeeping.
+    server.crash()
+    server.start()
+    eventually(lambda: not life.archives())
+
+
+def test_connecting_at_the_moment_of_the_timeout(life, server):
+    """Whoever connects gets a sandbox that is up, however close the call."""
+    box = life.create(metadata=MARK, autoPause=True)
+    dice, refusals = random.Random(SEED), []
+    for _ in range(40):
+        life.expire(box)
+        time.sleep(dice.uniform(0, 0.02))
+        try:
+            life.connect(box)
+            assert life.run(box, "echo up") == "up\n"
+        except (Refused, StreamError) as refused:
+            refusals.append(str(refused))
+            life.connect(box)
+    assert not refusals, f"seed {SEED}: {len(refusals)} of 40: {set(refusals)}"
