@@ -37,6 +37,8 @@ use crate::pool::{Disk, Pool};
 
 /// Slots of one instance. Each has 65,536 ids, and sixteen instances share the upper half of the id space.
 const SLOTS: u32 = 2046;
+/// What a disk may have beyond its limit while it is being mounted.
+const MOUNT_SLACK: u64 = 16 << 20;
 /// How long the guest may take from its start to serving.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the processes of a killed sandbox may take to be gone.
@@ -145,6 +147,9 @@ impl Native {
         let process = ProcessName::of(pid).ok_or_else(|| launch(&spec.id, "the guest died at its start"))?;
         self.records.write(&spec.id, Record { slot: slot.index, process: Some(process) })?;
         await_ready(&spec.id, ready).await?;
+        if spec.disk == DiskSource::Kept {
+            self.pool.resize_disk(&spec.id, bytes(spec.resources.disk_mb)).await?;
+        }
         self.register(&spec.id, pidfd, &slot)
     }
 
@@ -155,7 +160,8 @@ impl Native {
             DiskSource::Snapshot(snapshot) => self.pool.disk_from_snapshot(snapshot, id, limit).await,
             DiskSource::Kept => {
                 let disk = self.pool.open_disk(id).await?.ok_or_else(|| launch(id, "its disk is missing"))?;
-                self.pool.resize_disk(id, limit).await?;
+                // Mounting writes a little, and a disk that is full must be usable to be emptied.
+                self.pool.resize_disk(id, limit + MOUNT_SLACK).await?;
                 Ok(disk)
             }
         }

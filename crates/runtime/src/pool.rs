@@ -14,7 +14,8 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use cabana_jail::btrfs::{self, QuotaState};
 use cabana_types::{BuildId, SandboxId};
@@ -34,8 +35,9 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 const STRICT: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 /// Everyone may pass through, as through the root directory of any system.
 const OPEN_TO_ALL: Mode = Mode::from_raw_mode(0o755);
-/// At most this many quota groups are tried again at each deletion.
+/// At most this many quota groups are tried again at each deletion, and this often without one.
 const RETRIED: usize = 8;
+const LEFTOVERS_EVERY: Duration = Duration::from_secs(3);
 
 /// Which kind of pool is wanted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -100,8 +102,9 @@ impl Pool {
     /// image `<data>/pool.img`, else plain directories. A pool that an earlier server left mounted is used as it is.
     pub async fn open(data_dir: &Path, config: PoolConfig) -> Result<Self, Error> {
         let data_dir = data_dir.to_owned();
-        let inner = blocking(move || place::open(&data_dir, config)).await?;
-        Ok(Self { inner: Arc::new(inner) })
+        let inner = Arc::new(blocking(move || place::open(&data_dir, config)).await?);
+        tokio::spawn(retry_leftovers(Arc::downgrade(&inner)));
+        Ok(Self { inner })
     }
 
     /// Unmounts the pool of a data directory and releases its loop device; `false` if nothing was mounted. Every [`Pool`] of it must be
@@ -307,8 +310,12 @@ impl Inner {
     /// Newer kernels remove a subvolume's quota group themselves once they have freed it. Older ones do not, and refuse while they are
     /// freeing it: then it is tried again at later deletions, and at the latest when the pool is opened.
     fn forget_quota_group(&self, id: u64) {
+        self.leftover.lock().unwrap_or_else(PoisonError::into_inner).push_back(id);
+        self.forget_leftovers();
+    }
+
+    fn forget_leftovers(&self) {
         let mut leftover = self.leftover.lock().unwrap_or_else(PoisonError::into_inner);
-        leftover.push_back(id);
         for _ in 0..RETRIED.min(leftover.len()) {
             let Some(id) = leftover.pop_front() else { break };
             match btrfs::remove_qgroup(&self.sandboxes, id) {
@@ -316,6 +323,17 @@ impl Inner {
                 Ok(false) => leftover.push_back(id),
                 Err(error) => tracing::debug!(%error, id, "a quota group is left until the next start"),
             }
+        }
+    }
+}
+
+/// Quota groups go when the kernel has freed what is in them, of which it gives no sign.
+async fn retry_leftovers(pool: Weak<Inner>) {
+    loop {
+        tokio::time::sleep(LEFTOVERS_EVERY).await;
+        let Some(pool) = pool.upgrade() else { return };
+        if !pool.leftover.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+            let _ = tokio::task::spawn_blocking(move || pool.forget_leftovers()).await;
         }
     }
 }

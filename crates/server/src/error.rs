@@ -239,6 +239,10 @@ impl From<lifecycle::ChangeError> for Refusal {
                 ErrorCode::SandboxChangeFailed,
                 format!("Sandbox {id} could not be {what} and is as before: {message}"),
             ),
+            E::Interrupted(id) => Self::new(
+                ErrorCode::SandboxStateConflict,
+                format!("Something else was wanted of sandbox {id} meanwhile, and was done instead; try again"),
+            ),
             E::InUse { id, used } => Self::new(
                 ErrorCode::SandboxStateConflict,
                 format!("Sandbox {id} uses {used} MiB of memory, more than it shall have; end something in it first"),

@@ -6,7 +6,7 @@ use cabana_types::wire::ResizeRequest;
 use crate::amount::{mebibytes, parse_mebibytes};
 use crate::args::parse_id;
 use crate::commands::Context;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,7 +18,6 @@ Takes effect at once if the sandbox is up, else when it wakes. A disk only grows
 /// Change what a sandbox may use
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-#[group(required = true, multiple = true, args = ["cpu", "memory", "disk"])]
 pub(crate) struct Args {
     /// The sandbox
     #[arg(value_name = "ID", value_parser = parse_id)]
@@ -35,6 +34,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
+    if args.cpu.is_none() && args.memory.is_none() && args.disk.is_none() {
+        return Err(Failure::yours("say what to change").hint("--cpu, --memory or --disk"));
+    }
     let wanted = ResizeRequest { cpu_count: args.cpu, memory_mb: args.memory, disk_size_mb: args.disk };
     let now = context.client()?.resize(&args.id, &wanted).await?;
     let (memory, disk) = (mebibytes(now.memory_mb.into()), mebibytes(now.disk_size_mb.into()));

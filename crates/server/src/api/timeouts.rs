@@ -16,6 +16,9 @@ use super::sandbox_ref::SandboxRef;
 use crate::auth::Caller;
 use crate::error::Refusal;
 
+/// How often connecting tries to wake a sandbox that others pause.
+const TRIES: usize = 5;
+
 /// Set when a sandbox expires: so many seconds from now. 0 ends it at once.
 #[utoipa::path(post, path = "/sandboxes/{sandboxID}/timeout", tag = "sandboxes", request_body = TimeoutRequest,
     params(("sandboxID" = String, Path, description = "Its id")),
@@ -120,14 +123,22 @@ async fn reach(
     seconds: u64,
     fresh: bool,
 ) -> Result<(StatusCode, Json<Sandbox>), Refusal> {
-    let row = app.there(&caller.team, id).await?;
-    if row.state != cabana_types::sandbox::State::Running {
-        let (sandbox, woke) = app.lifecycle.resume(id, seconds, fresh).await?;
-        if woke {
-            return Ok((StatusCode::CREATED, Json(app.answer(sandbox))));
+    for _ in 0..TRIES {
+        let row = app.there(&caller.team, id).await?;
+        if row.state != cabana_types::sandbox::State::Running {
+            let (sandbox, woke) = app.lifecycle.resume(id, seconds, fresh).await?;
+            if woke {
+                return Ok((StatusCode::CREATED, Json(app.answer(sandbox))));
+            }
+        }
+        match app.lifecycle.set_timeout(id, seconds, true).await {
+            Ok(sandbox) => return Ok((StatusCode::OK, Json(app.answer(sandbox)))),
+            // Somebody paused it this instant.
+            Err(cabana_store::Error::NotRunning { .. }) => {}
+            Err(error) => return Err(app.too_late(&caller.team, id, error).await),
         }
     }
-    Ok((StatusCode::OK, Json(app.answer(change(app, caller, id, seconds, true).await?))))
+    Err(Refusal::new(ErrorCode::SandboxStateConflict, format!("Sandbox {id} is paused again and again; try again")))
 }
 
 /// What connect asks of a running sandbox must be so already: dropped in silence, a port that the client believes private would be open.

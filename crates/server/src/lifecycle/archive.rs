@@ -11,7 +11,7 @@ use cabana_types::sandbox::{PauseCause, Rest, State, Step};
 use jiff::Timestamp;
 
 use super::Lifecycle;
-use super::drive::{ChangeError, Went};
+use super::drive::{ChangeError, INTERRUPTED, Went};
 use super::sleep::Pause;
 use crate::failpoint;
 
@@ -86,6 +86,9 @@ impl Lifecycle {
                 self.store.archived(id.clone(), manifest.sha256.to_string(), Timestamp::now()).await?;
                 failpoint::hit("archive.written");
                 Ok(Went::On)
+            }
+            Err(cabana_runtime::Error::Cancelled) => {
+                Ok(Went::Back(INTERRUPTED, "something else was wanted of the sandbox meanwhile".into()))
             }
             Err(error) => Ok(Went::Back("archived", chain(&error))),
         }

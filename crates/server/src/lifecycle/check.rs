@@ -2,12 +2,17 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
+use cabana_runtime::cold::Kept;
 use cabana_store::{Sandbox, SnapshotState};
 use cabana_types::sandbox::{Rest, State};
 
 use super::Lifecycle;
 use super::drive::ChangeError;
+
+/// How long cold storage may take to say what it has.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Lifecycle {
     /// Every difference between what is remembered and what is there, in words. Sandboxes on which somebody works are looked at when that is done.
@@ -24,6 +29,10 @@ impl Lifecycle {
                 found.push(format!("{id} is there, but nobody remembers it"));
             }
         }
+        let archives = match tokio::time::timeout(PATIENCE, self.cold.list()).await {
+            Ok(Ok(archives)) => Some(archives),
+            Ok(Err(_)) | Err(_) => None,
+        };
         for row in self.store.living().await? {
             let entry = self.registry.entry(&row.id);
             let _held = entry.lock.lock().await;
@@ -32,6 +41,14 @@ impl Lifecycle {
                 continue;
             };
             found.extend(self.compare(&row).await.map_err(failed)?);
+            if let State::Paused { rest: Rest::Archive { generation, .. }, .. } = row.state {
+                let is = |a: &Kept| a.id == row.id && a.generation == u64::from(generation) && a.complete;
+                match &archives {
+                    Some(archives) if archives.iter().any(is) => {}
+                    Some(_) => found.push(format!("{} is archived, and its archive is missing", row.id)),
+                    None => found.push(format!("{} is archived, and cold storage does not answer", row.id)),
+                }
+            }
         }
         let rows = self.store.all_snapshots().await?;
         let copies: HashSet<_> = self.backend.snapshots().await.map_err(failed)?.into_iter().collect();
@@ -72,16 +89,6 @@ impl Lifecycle {
         }
         if (row.state == State::Running) != self.directory.get(id).is_some() {
             found.push(format!("{id} is {name}, and the edge knows better"));
-        }
-        if matches!(row.state, State::Paused { rest: Rest::Archive { .. }, .. })
-            && !self
-                .cold
-                .list()
-                .await?
-                .iter()
-                .any(|a| a.id == *id && a.generation == u64::from(row.archives) && a.complete)
-        {
-            found.push(format!("{id} is archived, and its archive is missing"));
         }
         Ok(found)
     }

@@ -18,10 +18,18 @@ use crate::failpoint;
 impl Lifecycle {
     /// Keeps a copy of a sandbox's disk under a name, if one is given.
     pub async fn snapshot(self: &Arc<Self>, id: &SandboxId, name: Option<String>) -> Result<Snapshot, ChangeError> {
-        let snapshot = self.copy(id, name).await?;
-        self.store.snapshot_ready(snapshot.clone(), Timestamp::now()).await?;
-        failpoint::hit("snapshot.written");
-        Ok(Snapshot { state: SnapshotState::Ready, ..snapshot })
+        let (this, id) = (Arc::clone(self), id.clone());
+        // In a task of its own: a client that hangs up must leave no copy that is neither kept nor removed.
+        let taken = self.tasks.spawn(async move {
+            let snapshot = this.copy(&id, name).await?;
+            if let Err(error) = this.store.snapshot_ready(snapshot.clone(), Timestamp::now()).await {
+                this.remove_snapshot(&snapshot.id).await;
+                return Err(error.into());
+            }
+            failpoint::hit("snapshot.written");
+            Ok(Snapshot { state: SnapshotState::Ready, ..snapshot })
+        });
+        taken.await.unwrap_or(Err(cabana_store::Error::Closed.into()))
     }
 
     /// Makes sandboxes of a copy of another's disk, each as its wish says. The copy itself is not kept.
@@ -30,10 +38,10 @@ impl Lifecycle {
         id: &SandboxId,
         wishes: Vec<Wish>,
     ) -> Result<Vec<Result<Sandbox, CreateError>>, ChangeError> {
-        let snapshot = self.copy(id, None).await?;
-        let this = Arc::clone(self);
+        let (this, id) = (Arc::clone(self), id.clone());
         // In a task of its own: the copy must go, also when the client hangs up.
         let made = self.tasks.spawn(async move {
+            let snapshot = this.copy(&id, None).await?;
             let made = wishes.into_iter().map(|mut wish| {
                 wish.disk = DiskSource::Snapshot(snapshot.id.clone());
                 this.create(wish)
@@ -41,9 +49,9 @@ impl Lifecycle {
             let made = futures_util::future::join_all(made).await;
             failpoint::hit("fork.made");
             this.remove_snapshot(&snapshot.id).await;
-            made
+            Ok(made)
         });
-        made.await.map_err(|_| cabana_store::Error::Closed.into())
+        made.await.unwrap_or(Err(cabana_store::Error::Closed.into()))
     }
 
     /// Copies a disk. The row is written before the copy, in state `making`: a crash leaves nothing that the next start does not remove.

@@ -53,6 +53,9 @@ pub enum ChangeError {
         /// Why not.
         message: String,
     },
+    /// Somebody else wanted something of it meanwhile, and got it.
+    #[error("work on the sandbox {0} was interrupted")]
+    Interrupted(SandboxId),
     /// It uses more memory than it shall have.
     #[error("the sandbox {id} uses {used} MiB of memory")]
     InUse {
@@ -77,6 +80,9 @@ pub enum ChangeError {
     #[error("the store")]
     Store(#[from] cabana_store::Error),
 }
+
+/// What a sandbox could not be because somebody else wanted something of it.
+pub(super) const INTERRUPTED: &str = "left in peace";
 
 /// How far one step led.
 pub(super) enum Went {
@@ -105,7 +111,10 @@ impl Lifecycle {
                         _ => Step::SleepOn,
                     };
                     self.store.step_because(id.clone(), stayed, message.clone(), Timestamp::now()).await?;
-                    back = Some(ChangeError::Failed { id: id.clone(), what, message });
+                    back = Some(match what {
+                        INTERRUPTED => ChangeError::Interrupted(id.clone()),
+                        _ => ChangeError::Failed { id: id.clone(), what, message },
+                    });
                 }
                 Ok(None) => {
                     self.settled(&sandbox);
