@@ -46,8 +46,10 @@ const TEMPLATE_OR_NONE: Bound =
 /// By path, all of its operations, and parameter.
 const PARAMETERS: &[(&str, &str, Bound)] = &[
     ("/v2/sandboxes", "limit", ROWS),
+    ("/snapshots", "limit", ROWS),
+    ("/events/webhooks/{webhookID}/deliveries", "limit", ROWS),
     ("/v2/sandboxes", "order", OneOf(&["asc", "desc"])),
-    ("/v2/sandboxes", "state", Like("^((running|paused)(,(running|paused))*)?$")),
+    ("/v2/sandboxes", "state", Like("^((running|paused|failed)(,(running|paused|failed))*)?$")),
     ("/v2/sandboxes", "template", TEMPLATE_OR_NONE),
     ("/v2/sandboxes", "Idempotency-Key", ShortLike("^[a-z0-9-]+$", MAX_IDEMPOTENCY_KEY_BYTES)),
     ("/sandboxes", "Idempotency-Key", ShortLike("^[a-z0-9-]+$", MAX_IDEMPOTENCY_KEY_BYTES)),
