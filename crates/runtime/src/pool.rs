@@ -38,6 +38,8 @@ const OPEN_TO_ALL: Mode = Mode::from_raw_mode(0o755);
 /// At most this many quota groups are tried again at each deletion, and this often without one.
 const RETRIED: usize = 8;
 const LEFTOVERS_EVERY: Duration = Duration::from_secs(3);
+/// How long after the opening quota groups of an earlier server are looked for.
+const STRANGERS_FOR: Duration = Duration::from_secs(120);
 
 /// Which kind of pool is wanted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -327,13 +329,22 @@ impl Inner {
     }
 }
 
-/// Quota groups go when the kernel has freed what is in them, of which it gives no sign.
+/// Quota groups go when the kernel has freed what is in them, of which it gives no sign. Those that an earlier server left may
+/// not be free yet when the pool is opened, so they are looked for a while longer.
 async fn retry_leftovers(pool: Weak<Inner>) {
+    let opened = tokio::time::Instant::now();
     loop {
         tokio::time::sleep(LEFTOVERS_EVERY).await;
         let Some(pool) = pool.upgrade() else { return };
-        if !pool.leftover.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
-            let _ = tokio::task::spawn_blocking(move || pool.forget_leftovers()).await;
+        let young = opened.elapsed() < STRANGERS_FOR;
+        if young || !pool.leftover.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+            let retried = tokio::task::spawn_blocking(move || {
+                pool.forget_leftovers();
+                if young {
+                    place::sweep_quotas(&pool)
+                }
+            });
+            let _ = retried.await;
         }
     }
 }

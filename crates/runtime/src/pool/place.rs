@@ -184,12 +184,17 @@ fn sweep(inner: &Inner) -> Result<(), Error> {
             tracing::warn!(%error, name, "an unfinished build could not be removed");
         }
     }
+    sweep_quotas(inner);
+    Ok(())
+}
+
+/// Removes the quota groups of subvolumes that are gone.
+pub(super) fn sweep_quotas(inner: &Inner) {
     if let Kind::Btrfs(QuotaState::Simple | QuotaState::Full) = inner.kind
         && let Err(error) = sweep_quota_groups(&inner.sandboxes)
     {
         tracing::warn!(%error, "quota groups of deleted disks could not be removed");
     }
-    Ok(())
 }
 
 fn sweep_quota_groups(filesystem: &OwnedFd) -> io::Result<()> {

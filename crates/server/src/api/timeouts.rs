@@ -17,7 +17,7 @@ use crate::auth::Caller;
 use crate::error::Refusal;
 
 /// How often connecting tries to wake a sandbox that others pause.
-const TRIES: usize = 5;
+const TRIES: usize = 50;
 
 /// Set when a sandbox expires: so many seconds from now. 0 ends it at once.
 #[utoipa::path(post, path = "/sandboxes/{sandboxID}/timeout", tag = "sandboxes", request_body = TimeoutRequest,
