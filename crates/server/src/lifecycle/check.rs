@@ -34,7 +34,8 @@ impl Lifecycle {
             Ok(Err(_)) | Err(_) => None,
         };
         for row in self.store.living().await? {
-            let entry = self.registry.entry(&row.id);
+            // One that has ended meanwhile has no entry, and must not get one.
+            let Some(entry) = self.registry.get(&row.id) else { continue };
             let _held = entry.lock.lock().await;
             // It may have changed while we waited.
             let Some(row) = self.store.sandbox(&row.id).await?.filter(|row| row.state.holds_resources()) else {

@@ -1,23 +1,11 @@
 //! What the guests of running sandboxes noted. It comes from a sandbox: its size, its form and its times are doubted.
 
-use std::path::Path;
-use std::time::Duration;
-
-use bytes::Bytes;
 use cabana_types::SandboxId;
-use cabana_types::guest::{JOURNAL_PATH, JournalEntry, MAX_JOURNAL_ENTRIES, MAX_JOURNAL_MESSAGE};
-use http::{Request, StatusCode};
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper_util::rt::TokioIo;
+use cabana_types::guest::{JournalEntry, MAX_JOURNAL_ENTRIES, MAX_JOURNAL_MESSAGE};
 use jiff::Timestamp;
-use tokio::net::UnixStream;
-use tokio::time::timeout;
-use tokio_util::task::AbortOnDropHandle;
 
-use super::Lifecycle;
+use super::{Lifecycle, guest};
 
-/// How long a guest may take.
-const LIMIT: Duration = Duration::from_secs(2);
 /// The whole journal: every byte of a message may be escaped.
 const MAX_BYTES: usize = MAX_JOURNAL_ENTRIES * (6 * MAX_JOURNAL_MESSAGE + 128);
 /// Of lines, from the least to the most important.
@@ -40,30 +28,14 @@ impl Lifecycle {
     /// What the guest of a sandbox noted of late, oldest first. Nothing where the sandbox is not up, or its guest does not answer.
     pub async fn noted(&self, id: &SandboxId, since: Timestamp) -> Vec<Noted> {
         let Some(route) = self.directory.get(id) else { return vec![] };
-        match timeout(LIMIT, ask(&route.guest_socket)).await {
-            Ok(Ok(bytes)) => read(&bytes, since, Timestamp::now()),
-            Ok(Err(error)) => {
-                tracing::debug!(sandbox = %id, error, "a guest's journal could not be read");
+        match guest::journal(&route.guest_socket, MAX_BYTES).await {
+            Ok(bytes) => read(&bytes, since, Timestamp::now()),
+            Err(error) => {
+                tracing::debug!(sandbox = %id, %error, "a guest's journal could not be read");
                 vec![]
             }
-            Err(_) => vec![],
         }
     }
-}
-
-async fn ask(socket: &Path) -> Result<Bytes, String> {
-    let text = |error: &dyn std::error::Error| error.to_string();
-    let stream = UnixStream::connect(socket).await.map_err(|e| text(&e))?;
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| text(&e))?;
-    let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
-    let request = Request::get(JOURNAL_PATH).header(http::header::HOST, "guest").body(Empty::<Bytes>::new());
-    let response = sender.send_request(request.map_err(|e| text(&e))?).await.map_err(|e| text(&e))?;
-    if response.status() != StatusCode::OK {
-        return Err(format!("status {}", response.status()));
-    }
-    let body = Limited::new(response.into_body(), MAX_BYTES).collect().await.map_err(|e| e.to_string())?;
-    Ok(body.to_bytes())
 }
 
 /// What is sound in a guest's answer.

@@ -37,7 +37,11 @@ impl Lifecycle {
                 let _ = this.backend.resize(&id, sandbox.resources).await;
                 return Err(ChangeError::Failed { id, what: "resized", message: chain(&error) });
             }
-            let sandbox = this.store.resize(id.clone(), resources, Timestamp::now()).await?;
+            let resized = this.store.resize(id.clone(), resources, Timestamp::now()).await;
+            if resized.is_err() && up {
+                let _ = this.backend.resize(&id, sandbox.resources).await;
+            }
+            let sandbox = resized?;
             this.registry.entry(&id).with_meter(|meter| meter.resize(resources));
             Ok(sandbox)
         })
