@@ -149,9 +149,6 @@ pub trait Backend: Send + Sync + 'static {
     /// Changes its limits, up or not.
     async fn resize(&self, id: &SandboxId, resources: Resources) -> Result<(), Error>;
 
-    /// Makes a disk for a new sandbox as a copy of another's, which stands still or is not up.
-    async fn copy_disk(&self, from: &SandboxId, to: &SandboxId, resources: Resources) -> Result<(), Error>;
-
     /// Keeps a copy of a sandbox's disk, which stands still or is not up.
     async fn take_snapshot(&self, id: &SandboxId, snapshot: &TemplateId) -> Result<(), Error>;
 

@@ -351,10 +351,6 @@ impl Backend for Native {
         self.pool.resize_disk(id, bytes(resources.disk_mb)).await
     }
 
-    async fn copy_disk(&self, from: &SandboxId, to: &SandboxId, resources: Resources) -> Result<(), Error> {
-        self.pool.copy_disk(from, to, bytes(resources.disk_mb)).await
-    }
-
     async fn take_snapshot(&self, id: &SandboxId, snapshot: &TemplateId) -> Result<(), Error> {
         self.pool.take_snapshot(id, snapshot).await
     }

@@ -19,19 +19,6 @@ impl Pool {
         matches!(self.inner.kind, Kind::Btrfs(_))
     }
 
-    /// Makes a sandbox's disk as a copy of another's.
-    pub async fn copy_disk(&self, from: &SandboxId, to: &SandboxId, limit_bytes: u64) -> Result<(), Error> {
-        let (pool, from, to) = (Arc::clone(&self.inner), from.clone(), to.clone());
-        blocking(move || {
-            pool.check_space()?;
-            let source = (&pool.sandboxes, from.as_str());
-            pool.copy(source, (&pool.sandboxes, to.as_str()), false)
-                .and_then(|()| pool.limit(to.as_str(), limit_bytes))
-                .map_err(at("copy a disk to", &pool.sandboxes_path().join(to.as_str())))
-        })
-        .await
-    }
-
     /// Keeps a copy of a sandbox's disk that cannot be changed. Copied already is fine.
     pub async fn take_snapshot(&self, id: &SandboxId, snapshot: &TemplateId) -> Result<(), Error> {
         let (pool, id, snapshot) = (Arc::clone(&self.inner), id.clone(), snapshot.clone());

@@ -323,11 +323,6 @@ impl Backend for Fake {
         Ok(())
     }
 
-    async fn copy_disk(&self, _: &SandboxId, to: &SandboxId, resources: Resources) -> Result<(), Error> {
-        self.0.inner().disks.insert(to.clone(), resources);
-        Ok(())
-    }
-
     async fn take_snapshot(&self, id: &SandboxId, snapshot: &TemplateId) -> Result<(), Error> {
         let _alone = Alone::with(&self.0, id);
         let mut inner = self.0.inner();
