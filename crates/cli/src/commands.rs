@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod cp;
 pub(crate) mod create;
 pub(crate) mod doctor;
+pub(crate) mod each;
 pub(crate) mod events;
 pub(crate) mod exec;
 pub(crate) mod fork;

@@ -3,7 +3,7 @@
 use cabana_types::SandboxId;
 
 use crate::args::parse_id;
-use crate::commands::Context;
+use crate::commands::{Context, each};
 use crate::failure::Outcome;
 
 const EXAMPLES: &str = "\
@@ -27,9 +27,5 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     let client = context.client()?;
-    for id in &args.ids {
-        client.archive(id, args.recycle).await?;
-        context.out.line(id.as_str())?;
-    }
-    Ok(0)
+    each::run(&args.ids, context, async |id| client.archive(id, args.recycle).await.map(|()| true)).await
 }

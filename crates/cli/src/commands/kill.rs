@@ -4,7 +4,7 @@ use cabana_client::ListQuery;
 use cabana_types::SandboxId;
 
 use crate::args::parse_id;
-use crate::commands::Context;
+use crate::commands::{Context, each};
 use crate::failure::{Failure, Outcome};
 
 const EXAMPLES: &str = "\
@@ -49,21 +49,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     } else {
         args.ids
     };
-    let mut worst: Option<Failure> = None;
-    for id in ids {
-        match client.kill(&id).await {
-            Ok(()) => out.line(id.as_str())?,
-            // With --all it may have ended by itself meanwhile.
-            Err(e) if args.all && e.is_not_found() => {}
-            Err(e) => {
-                if let Some(earlier) = worst.replace(Failure::from(e).context(format!("sandbox {id}"))) {
-                    out.failure(&earlier);
-                }
-            }
-        }
-    }
-    match worst {
-        Some(failure) => Err(failure),
-        None => Ok(0),
-    }
+    each::run(&ids, context, async |id| match client.kill(id).await {
+        // With --all it may have ended by itself meanwhile.
+        Err(e) if args.all && e.is_not_found() => Ok(false),
+        done => done.map(|()| true),
+    })
+    .await
 }

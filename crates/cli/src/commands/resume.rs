@@ -4,7 +4,7 @@ use cabana_types::SandboxId;
 
 use crate::amount::parse_seconds;
 use crate::args::parse_id;
-use crate::commands::Context;
+use crate::commands::{Context, each};
 use crate::failure::Outcome;
 
 const EXAMPLES: &str = "\
@@ -28,9 +28,5 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     let client = context.client()?;
-    for id in &args.ids {
-        client.connect(id, args.timeout).await?;
-        context.out.line(id.as_str())?;
-    }
-    Ok(0)
+    each::run(&args.ids, context, async |id| client.connect(id, args.timeout).await.map(|_| true)).await
 }
