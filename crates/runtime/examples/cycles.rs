@@ -61,6 +61,8 @@ fn spec(id: SandboxId, build: BuildId) -> LaunchSpec {
         default_workdir: None,
         cpu_count: resources.cpu_count,
         memory_bytes: u64::from(resources.memory_mb) << 20,
+        start: None,
+        ready: None,
         disk_bytes: u64::from(resources.disk_mb) << 20,
     };
     LaunchSpec { id, build, disk: DiskSource::New, resources, internet: true, guest }

@@ -5,6 +5,7 @@
 pub mod api;
 pub mod auth;
 pub mod bounds;
+pub mod builds;
 pub mod config;
 pub mod data_dir;
 pub mod directory;

@@ -74,11 +74,17 @@ pub struct Boot {
     pub default_workdir: Option<String>,
     /// Environment of every command, below the sandbox's own.
     pub env: BTreeMap<String, String>,
+    /// A program with its arguments that runs as long as the sandbox does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Vec<String>>,
+    /// A program with its arguments that succeeds when the sandbox is ready to be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<Vec<String>>,
 }
 
 impl Default for Boot {
     fn default() -> Self {
-        Self { default_user: "user".into(), default_workdir: None, env: BTreeMap::new() }
+        Self { default_user: "user".into(), default_workdir: None, env: BTreeMap::new(), start: None, ready: None }
     }
 }
 

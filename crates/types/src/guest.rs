@@ -71,6 +71,12 @@ pub struct GuestConfig {
     pub default_user: String,
     /// Working directory of commands that name none; `None` for the user's home.
     pub default_workdir: Option<String>,
+    /// A program with its arguments that runs as long as the sandbox does, as the default user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Vec<String>>,
+    /// A program with its arguments that succeeds when the sandbox is ready to be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<Vec<String>>,
     /// Virtual CPUs, for `/metrics`.
     pub cpu_count: u32,
     /// Memory, bytes, for `/metrics`.

@@ -139,7 +139,13 @@ impl App {
             build: build.id,
             alias: template.aliases.into_iter().next(),
             resources: template.resources,
-            boot: Boot { default_user: build.default_user, default_workdir: build.default_workdir, env: build.env },
+            boot: Boot {
+                default_user: build.default_user,
+                default_workdir: build.default_workdir,
+                env: build.env,
+                start: None,
+                ready: None,
+            },
             disk: DiskSource::New,
         })
     }

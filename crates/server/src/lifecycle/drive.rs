@@ -339,6 +339,8 @@ pub(super) fn spec(sandbox: &Sandbox, disk: DiskSource) -> LaunchSpec {
             env_vars,
             default_user: sandbox.boot.default_user.clone(),
             default_workdir: sandbox.boot.default_workdir.clone(),
+            start: sandbox.boot.start.clone(),
+            ready: sandbox.boot.ready.clone(),
             cpu_count: sandbox.resources.cpu_count,
             memory_bytes: mib(sandbox.resources.memory_mb),
             disk_bytes: mib(sandbox.resources.disk_mb),

@@ -1,0 +1,73 @@
+//! What a client wants built, checked as far as that can be done without beginning.
+
+use std::collections::BTreeMap;
+
+use cabana_image::registry::Credentials;
+use cabana_store::Boot;
+use cabana_types::wire::TemplateStep;
+use cabana_types::{BuildId, Resources, TeamId, TemplateId};
+
+/// One build to be made.
+#[derive(Debug)]
+pub struct Order {
+    /// Whose it is.
+    pub team: TeamId,
+    /// The template.
+    pub template: TemplateId,
+    /// The build, which waits in the store.
+    pub build: BuildId,
+    /// What its steps may use, and its sandboxes get.
+    pub resources: Resources,
+    /// What to do.
+    pub recipe: Recipe,
+    /// The start command, for a shell; a Dockerfile's own where it is absent.
+    pub start: Option<String>,
+    /// The ready check, for a shell; a Dockerfile's own where it is absent.
+    pub ready: Option<String>,
+    /// Nothing is taken from the cache.
+    pub force: bool,
+}
+
+/// What to do.
+#[derive(Debug)]
+pub enum Recipe {
+    /// E2B's steps.
+    Steps {
+        /// What they begin with.
+        from: Origin,
+        /// In order.
+        steps: Vec<TemplateStep>,
+    },
+    /// A Dockerfile.
+    Dockerfile {
+        /// Its text.
+        text: String,
+        /// The uploaded archive of its context, if it has one.
+        context: Option<String>,
+        /// The stage to build; the last one where it is absent.
+        target: Option<String>,
+        /// `ARG`s.
+        arguments: BTreeMap<String, String>,
+        /// For the images that it names.
+        credentials: Option<Credentials>,
+    },
+}
+
+/// What steps begin with.
+#[derive(Debug)]
+pub enum Origin {
+    /// An image, by its name.
+    Image {
+        /// As the client spelled it.
+        name: String,
+        /// For its registry.
+        credentials: Option<Credentials>,
+    },
+    /// A finished build of a template.
+    Build {
+        /// Which.
+        build: BuildId,
+        /// What it boots with.
+        boot: Boot,
+    },
+}

@@ -1,0 +1,289 @@
+//! Bodies of the API for sandboxes: making, showing and keeping them.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{SandboxId, Secret};
+
+/// Body of `POST /v2/sandboxes` and `POST /sandboxes`. Numbers are wide so that an absurd one gets an answer that names its
+/// range; unknown fields are ignored, as newer clients send more.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewSandbox {
+    /// Template: id, or `[namespace/]alias[:tag]`.
+    #[serde(rename = "templateID")]
+    pub template_id: String,
+    /// Seconds until it expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<i64>,
+    /// Whether the guest wants an access token (older path only; the newer one always does).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secure: Option<bool>,
+    /// Pause instead of ending at the timeout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_pause: Option<bool>,
+    /// Keep memory when pausing at the timeout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_pause_memory: Option<bool>,
+    /// Wake when touched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_resume: Option<AutoResume>,
+    /// `false` cuts the sandbox off from everything outside.
+    #[serde(default, rename = "allow_internet_access", skip_serializing_if = "Option::is_none")]
+    pub allow_internet_access: Option<bool>,
+    /// Network policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub network: Option<serde_json::Value>,
+    /// Labels to find it by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<BTreeMap<String, String>>,
+    /// Environment of every command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env_vars: Option<BTreeMap<String, String>>,
+    /// MCP servers to start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub mcp: Option<serde_json::Value>,
+    /// Workload identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub iam: Option<serde_json::Value>,
+    /// Secrets to put into the environment (Novita).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub secrets: Option<serde_json::Value>,
+    /// Volumes to mount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Object>>))]
+    pub volume_mounts: Option<Vec<serde_json::Value>>,
+    /// Seconds without anything happening after which it pauses (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout: Option<i64>,
+    /// `keep` (default) or `replace`: what happens when its guest dies or the machine restarts (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_failure: Option<String>,
+    /// Paths that outlive its recycling, absolute or below its working directory (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<Vec<String>>,
+    /// Virtual CPUs, instead of the template's (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_count: Option<i64>,
+    /// Memory in MiB, instead of the template's (Cabana).
+    #[serde(default, rename = "memoryMB", skip_serializing_if = "Option::is_none")]
+    pub memory_mb: Option<i64>,
+    /// Disk in MiB, instead of the template's (Cabana).
+    #[serde(default, rename = "diskSizeMB", skip_serializing_if = "Option::is_none")]
+    pub disk_size_mb: Option<i64>,
+}
+
+/// Whether a paused sandbox wakes when touched.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AutoResume {
+    /// Whether it does.
+    pub enabled: bool,
+}
+
+/// A sandbox as create and connect answer it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Sandbox {
+    /// Its template.
+    #[serde(rename = "templateID")]
+    pub template_id: String,
+    /// Its id.
+    #[serde(rename = "sandboxID")]
+    pub sandbox_id: SandboxId,
+    /// Always `cabana`; older clients want the field.
+    #[serde(rename = "clientID")]
+    pub client_id: String,
+    /// Version of the guest contract.
+    pub envd_version: String,
+    /// The template's first alias.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<String>,
+    /// Token for the guest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub envd_access_token: Option<Secret>,
+    /// Token for other ports, where they are private.
+    #[serde(default)]
+    pub traffic_access_token: Option<Secret>,
+    /// Domain of the sandbox's hosts, where one is set.
+    #[serde(default)]
+    pub domain: Option<String>,
+}
+
+/// State of a sandbox as clients know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum SandboxState {
+    /// Up.
+    Running,
+    /// Asleep.
+    Paused,
+}
+
+/// A sandbox as listings show it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ListedSandbox {
+    /// Its template.
+    #[serde(rename = "templateID")]
+    pub template_id: String,
+    /// The template's first alias.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<String>,
+    /// Its id.
+    #[serde(rename = "sandboxID")]
+    pub sandbox_id: SandboxId,
+    /// Always `cabana`.
+    #[serde(rename = "clientID")]
+    pub client_id: String,
+    /// When it came up.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub started_at: Timestamp,
+    /// When it expires.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub end_at: Timestamp,
+    /// Virtual CPUs.
+    pub cpu_count: u32,
+    /// Memory, MiB.
+    #[serde(rename = "memoryMB")]
+    pub memory_mb: u32,
+    /// Disk, MiB.
+    #[serde(rename = "diskSizeMB")]
+    pub disk_size_mb: u32,
+    /// Labels.
+    #[serde(default)]
+    pub metadata: BTreeMap<String, String>,
+    /// Running or paused.
+    pub state: SandboxState,
+    /// Version of the guest contract.
+    pub envd_version: String,
+    /// What it is exactly (Cabana): `running`, `pausing`, `paused`, `resuming`, `archiving`, `archived`, `recycled` or `failed`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub phase: String,
+    /// Since when it is running, asleep or failed (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub since: Option<Timestamp>,
+    /// Why it is not running (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What happens at the timeout, and when touched.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SandboxLifecycle {
+    /// `kill` or `pause`.
+    pub on_timeout: String,
+    /// Whether it wakes when touched.
+    pub auto_resume: bool,
+    /// Seconds without anything happening after which it pauses (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout: Option<u64>,
+    /// `keep` or `replace` (Cabana).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub on_failure: String,
+    /// Paths that outlive recycling (Cabana).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keep: Vec<String>,
+}
+
+/// Network options of a sandbox.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SandboxNetwork {
+    /// Whether requests to its ports need no token.
+    pub allow_public_traffic: bool,
+    /// What it sees as `Host`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mask_request_host: Option<String>,
+    /// Ports that speak TLS inside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub https_ports: Vec<u16>,
+    /// What it may not reach.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deny_out: Vec<String>,
+}
+
+/// Everything about one sandbox.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SandboxDetail {
+    /// What listings show.
+    #[serde(flatten)]
+    pub listed: ListedSandbox,
+    /// Token for the guest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub envd_access_token: Option<Secret>,
+    /// Domain of the sandbox's hosts, where one is set.
+    #[serde(default)]
+    pub domain: Option<String>,
+    /// Whether it may reach the outside.
+    #[serde(default)]
+    pub allow_internet_access: Option<bool>,
+    /// Its network options.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<SandboxNetwork>,
+    /// What happens at the timeout.
+    pub lifecycle: SandboxLifecycle,
+    /// What a paused one has kept: `full` or `filesystem`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_mode: Option<String>,
+}
+
+/// Body of connect. Beyond the timeout, clients may name options of a resumed sandbox; one that runs must have them already.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ConnectRequest {
+    /// Seconds from now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<i64>,
+    /// `false`: a paused one boots afresh from its disk, even if its memory is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<bool>,
+    /// Whether it pauses at the timeout from now on (older resume only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_pause: Option<bool>,
+    /// Whether the guest wants an access token (Novita).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secure: Option<bool>,
+    /// Whether ports need no token (Novita).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_public_traffic: Option<bool>,
+    /// Network policy (Novita).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub network: Option<serde_json::Value>,
+}
+
+/// Body of `POST /sandboxes/{id}/timeout`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TimeoutRequest {
+    /// Seconds from now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<i64>,
+}
+
+/// Body of `POST /sandboxes/{id}/refreshes`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RefreshRequest {
+    /// Seconds from now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<i64>,
+}

@@ -1,0 +1,124 @@
+//! Bodies of the API for teams and their keys.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{KeyId, Secret};
+
+/// A team, as `GET /teams` shows it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Team {
+    /// Its id.
+    #[serde(rename = "teamID")]
+    pub team_id: String,
+    /// Its name.
+    pub name: String,
+    /// The key that was sent with the request: others are not kept.
+    pub api_key: Secret,
+    /// Always true: a key belongs to one team.
+    pub is_default: bool,
+}
+
+/// Answer of `GET /sandboxes/quota` (Novita).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Quota {
+    /// What there may be.
+    pub limit: QuotaLimit,
+    /// What there is.
+    pub usage: QuotaUsage,
+}
+
+/// What there may be.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct QuotaLimit {
+    /// Sandboxes at once, of all teams.
+    pub concurrent_instances: u64,
+    /// Virtual CPUs of all of them.
+    pub concurrent_vcpu: u64,
+    /// Memory of all of them, MiB.
+    pub concurrent_ram_mb: u64,
+    /// Longest life from now, hours.
+    pub max_length_hours: u32,
+    /// Largest disk of one, MiB.
+    pub disk_mb: u32,
+    /// Most virtual CPUs of one.
+    pub max_vcpu: u32,
+    /// Most memory of one, MiB.
+    pub max_ram_mb: u32,
+}
+
+/// What there is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct QuotaUsage {
+    /// The team's running sandboxes.
+    pub concurrent_instances: u64,
+    /// Their virtual CPUs.
+    pub concurrent_vcpu: u64,
+    /// Their memory, MiB.
+    pub concurrent_ram_mb: u64,
+}
+
+/// Body of `POST /api-keys` and `PATCH /api-keys/{id}`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct KeyName {
+    /// What to call the key.
+    pub name: String,
+}
+
+/// How a key is shown to those who know it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct KeyMask {
+    /// What every key begins with.
+    pub prefix: String,
+    /// Characters after the prefix.
+    pub value_length: u32,
+    /// The first of them.
+    pub masked_value_prefix: String,
+    /// The last of them.
+    pub masked_value_suffix: String,
+}
+
+/// An API key, without the key itself.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ApiKey {
+    /// Its id.
+    pub id: KeyId,
+    /// What its owner calls it.
+    pub name: String,
+    /// How to recognise it.
+    pub mask: KeyMask,
+    /// When it was made.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+    /// Always null: keys belong to teams.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub created_by: Option<serde_json::Value>,
+    /// When it was last used.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub last_used: Option<Timestamp>,
+}
+
+/// A new API key: the one time that the key itself is shown.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewApiKey {
+    /// What listings show.
+    #[serde(flatten)]
+    pub shown: ApiKey,
+    /// The key.
+    pub key: Secret,
+}

@@ -1,0 +1,146 @@
+//! Bodies of the API for templates.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{BuildId, TemplateId};
+
+/// A template as listings show it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Template {
+    /// Its id.
+    #[serde(rename = "templateID")]
+    pub template_id: TemplateId,
+    /// The build that new sandboxes start from.
+    #[serde(rename = "buildID")]
+    pub build_id: BuildId,
+    /// Virtual CPUs.
+    pub cpu_count: u32,
+    /// Memory, MiB.
+    #[serde(rename = "memoryMB")]
+    pub memory_mb: u32,
+    /// Disk, MiB.
+    #[serde(rename = "diskSizeMB")]
+    pub disk_size_mb: u32,
+    /// Whether every team may use it.
+    pub public: bool,
+    /// Aliases.
+    pub aliases: Vec<String>,
+    /// Names with namespace.
+    pub names: Vec<String>,
+    /// When it was made.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub updated_at: Timestamp,
+    /// Who made it.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub created_by: Option<serde_json::Value>,
+    /// When a sandbox was last started from it.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub last_spawned_at: Option<Timestamp>,
+    /// Sandboxes started from it.
+    pub spawn_count: u64,
+    /// Builds of it.
+    pub build_count: u64,
+    /// Version of the guest contract.
+    pub envd_version: String,
+    /// `ready`, `building`, `waiting` or `error`.
+    pub build_status: String,
+}
+
+/// A page of templates, as Novita's clients want it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TemplatePage {
+    /// The page.
+    pub templates: Vec<Template>,
+    /// How many there are in all.
+    pub total: u64,
+    /// Which page this is, from 1.
+    pub page: u64,
+    /// Rows of a page.
+    pub limit: u32,
+    /// Pages.
+    pub total_pages: u64,
+}
+
+/// Answer of `GET /templates/aliases/{alias}`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TemplateAlias {
+    /// The template's id.
+    #[serde(rename = "templateID")]
+    pub template_id: TemplateId,
+    /// Whether every team may use it.
+    pub public: bool,
+}
+
+/// One build of a template.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TemplateBuild {
+    /// Its id.
+    #[serde(rename = "buildID")]
+    pub build_id: BuildId,
+    /// `ready`, `building`, `waiting` or `error`.
+    pub status: String,
+    /// When it was begun.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub updated_at: Timestamp,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub finished_at: Option<Timestamp>,
+    /// Virtual CPUs.
+    pub cpu_count: u32,
+    /// Memory, MiB.
+    #[serde(rename = "memoryMB")]
+    pub memory_mb: u32,
+    /// Disk, MiB.
+    #[serde(rename = "diskSizeMB")]
+    pub disk_size_mb: u32,
+    /// Version of the guest contract.
+    pub envd_version: String,
+}
+
+/// Answer of `GET /templates/{id}`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TemplateWithBuilds {
+    /// What listings show.
+    #[serde(flatten)]
+    pub template: Template,
+    /// Its builds, newest first.
+    pub builds: Vec<TemplateBuild>,
+}
+
+/// One of E2B's build steps.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TemplateStep {
+    /// `COPY`, `RUN`, `ENV`, `WORKDIR` or `USER`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What it works on; what they mean depends on the kind.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// It is done even if it was done before.
+    #[serde(default)]
+    pub force: bool,
+    /// The uploaded archive that a `COPY` takes its files from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files_hash: Option<String>,
+    /// The archive is uploaded again even if it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub force_upload: Option<bool>,
+}
