@@ -12,7 +12,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{Gid, Uid};
 
 use crate::error::{During, Error};
-use crate::plan::Plan;
+use crate::plan::{Plan, RootKind};
 use crate::root::{INERT, attach, copy_tree, directory, file, filesystem, within};
 use crate::{capabilities, channel, device, kernel, procfs, seccomp, sysfs};
 
@@ -80,28 +80,35 @@ fn prepare(plan: &Plan, inherited: &Inherited, filters: &seccomp::Filters) -> Re
         openat(CWD, plan.staging.join(name), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .during("open the staging directory")
     });
-    // The kernel takes layers of an overlay only from this mount namespace.
-    attach(&inherited.template, template?).during("attach the template")?;
-    attach(&inherited.disk, disk?).during("attach the disk")?;
-    let root = crate::root::overlay(inherited.template.as_fd(), inherited.disk.as_fd())?;
-    attach(&root, staging?).during("attach the root")?;
+    let overlay;
+    let root = match plan.root {
+        RootKind::Whole => inherited.disk.as_fd(),
+        RootKind::Overlay => {
+            // The kernel takes layers of an overlay only from this mount namespace.
+            attach(&inherited.template, template?).during("attach the template")?;
+            attach(&inherited.disk, disk?).during("attach the disk")?;
+            overlay = crate::root::overlay(inherited.template.as_fd(), inherited.disk.as_fd())?;
+            overlay.as_fd()
+        }
+    };
+    attach(root, staging?).during("attach the root")?;
 
     let files = files(plan)?;
-    let dev = device::mount(root.as_fd(), plan.shm_bytes)?;
+    let dev = device::mount(root, plan.shm_bytes)?;
     let boot_id =
         openat(&files, "boot_id", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).during("open the boot id")?;
-    procfs::mount(root.as_fd(), dev.as_fd(), boot_id.as_fd())?;
-    sysfs::mount(root.as_fd(), &plan.cgroups)?;
-    let etc = match within(&root, "etc") {
+    procfs::mount(root, dev.as_fd(), boot_id.as_fd())?;
+    sysfs::mount(root, &plan.cgroups)?;
+    let etc = match within(root, "etc") {
         Ok(etc) => etc,
-        Err(_) => directory(&root, "etc")?,
+        Err(_) => directory(root, "etc")?,
     };
     for name in ETC_FILES {
         attach(copy_tree(&files, name, false).during("copy a file of /etc")?, file(&etc, name)?)
             .during("attach a file of /etc")?;
     }
 
-    rustix::process::fchdir(&root).during("enter the root")?;
+    rustix::process::fchdir(root).during("enter the root")?;
     rustix::process::pivot_root(".", ".").during("change the root")?;
     unmount(".", UnmountFlags::DETACH).during("leave the host's root")?;
     rustix::process::chdir("/").during("go to the root")?;

@@ -33,6 +33,15 @@ pub struct CgroupDir {
     pub visible: bool,
 }
 
+/// What a sandbox's root filesystem is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RootKind {
+    /// Its disk, laid over a template that it shares.
+    Overlay,
+    /// Its disk alone, which is a whole root filesystem.
+    Whole,
+}
+
 /// One sandbox to launch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
@@ -44,6 +53,8 @@ pub struct Plan {
     pub cgroups: Vec<CgroupDir>,
     /// A directory on the host with the empty directories `template`, `disk` and `root`, where its mounts are put together.
     pub staging: PathBuf,
+    /// What its root filesystem is made of.
+    pub root: RootKind,
     /// Content of `/etc/resolv.conf`.
     pub resolv_conf: String,
     /// Content of `/etc/hosts`.
@@ -59,9 +70,9 @@ pub struct Plan {
 pub enum PlanFd {
     /// Its network namespace.
     Network,
-    /// The template's root directory.
+    /// The template's root directory; not looked at where the disk is a whole root filesystem.
     Template,
-    /// Its disk: a directory with `upper` and `work`.
+    /// Its disk: a directory with `upper` and `work`, or the root of a whole root filesystem.
     Disk,
     /// The listening socket of its guest.
     Listener,

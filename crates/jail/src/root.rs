@@ -22,7 +22,8 @@ pub(crate) const INERT: MountAttrFlags =
 pub(crate) fn idmapped(dir: BorrowedFd<'_>, user_namespace: BorrowedFd<'_>) -> Result<OwnedFd, Error> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
     let tree = open_tree(dir, "", flags).during("clone the mount of a layer")?;
-    kernel::set_mount_attributes(tree.as_fd(), 0, false, Some(user_namespace)).during("map the ids of a layer")?;
+    kernel::set_mount_attributes(tree.as_fd(), libc::MOUNT_ATTR_NODEV, false, Some(user_namespace))
+        .during("map the ids of a layer")?;
     Ok(tree)
 }
 

@@ -13,7 +13,7 @@ use std::sync::mpsc;
 
 use cabana_jail::cgroup::Cgroups;
 use cabana_jail::launcher::{Launched, Launcher};
-use cabana_jail::plan::{Plan, UidRange};
+use cabana_jail::plan::{Plan, RootKind, UidRange};
 use cabana_types::{Resources, SandboxId};
 
 fn example(name: &str) -> PathBuf {
@@ -55,11 +55,16 @@ impl World {
     }
 
     fn launch(&self, template: &str) -> Result<(Launched, File), cabana_jail::Error> {
+        self.launch_with(RootKind::Overlay, template)
+    }
+
+    fn launch_with(&self, root: RootKind, template: &str) -> Result<(Launched, File), cabana_jail::Error> {
         let plan = Plan {
             id: self.id.clone(),
             uids: UidRange { base: 0x7fff_0000 },
             cgroups: self.cgroups.create(&self.id, Resources::default())?,
             staging: self.dir.path().join("staging"),
+            root,
             resolv_conf: "nameserver 100.96.0.1\n".into(),
             hosts: "127.0.0.1 localhost\n".into(),
             boot_id: "11111111-2222-4333-8444-555555555555".into(),
@@ -149,6 +154,27 @@ fn inside() {
     assert!(!seen["cgroup"].contains("cabana"), "{}", seen["cgroup"]);
     // What root inside wrote belongs to root on disk: ids are shifted by the mount alone.
     let written = fs::metadata(world.dir.path().join("disk/upper/written-inside")).unwrap();
+    assert_eq!((written.uid(), written.gid()), (0, 0));
+}
+
+#[test]
+fn a_disk_can_be_the_whole_root() {
+    let world = World::new(4);
+    let disk = world.dir.path().join("disk");
+    let needed = std::process::Command::new("ldd").arg(example("probe")).output().unwrap();
+    for library in String::from_utf8(needed.stdout).unwrap().split_whitespace().filter(|word| word.starts_with('/')) {
+        let place = disk.join(library.trim_start_matches('/'));
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        fs::copy(library, place).unwrap();
+    }
+    let (_, mut report) = world.launch_with(RootKind::Whole, "/etc").unwrap();
+    let mut text = String::new();
+    report.read_to_string(&mut text).unwrap();
+    for line in ["pid=1", "write /written-inside=ok", "mknod=EPERM", "mount=EPERM"] {
+        assert!(text.lines().any(|l| l == line), "{line} in:\n{text}");
+    }
+    assert!(!text.contains(world.dir.path().to_str().unwrap()), "{text}");
+    let written = fs::metadata(disk.join("written-inside")).unwrap();
     assert_eq!((written.uid(), written.gid()), (0, 0));
 }
 
