@@ -219,9 +219,30 @@ pub struct Defaults {
     /// `8080/tcp` and the like.
     #[serde(deserialize_with = "keys")]
     pub exposed_ports: Vec<String>,
+    /// A program that succeeds when what runs is ready; empty for none.
+    #[serde(deserialize_with = "healthcheck", skip_serializing)]
+    pub healthcheck: Vec<String>,
     /// Instructions for builds that begin with this image.
     #[serde(deserialize_with = "or_default")]
     pub on_build: Vec<String>,
+}
+
+/// `["CMD", program, …]`, `["CMD-SHELL", line]` or `["NONE"]`; whatever else is written there means nothing.
+fn healthcheck<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Vec<String>, D::Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "PascalCase")]
+    struct Healthcheck {
+        #[serde(deserialize_with = "or_default")]
+        test: Vec<String>,
+    }
+    let test = Option::<Healthcheck>::deserialize(deserializer)?.unwrap_or_default().test;
+    Ok(match test.split_first() {
+        Some((kind, program)) if kind == "CMD" => program.to_vec(),
+        Some((kind, [line, ..])) if kind == "CMD-SHELL" => {
+            vec!["/bin/sh".to_owned(), "-c".to_owned(), line.clone()]
+        }
+        _ => Vec::new(),
+    })
 }
 
 impl Defaults {

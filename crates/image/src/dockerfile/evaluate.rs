@@ -235,6 +235,9 @@ impl State<'_> {
                     self.defaults.cmd.clear();
                 }
             }
+            Instruction::Healthcheck(command) => {
+                self.defaults.healthcheck = command.as_ref().map(|command| self.program(command)).unwrap_or_default();
+            }
             Instruction::Run(command, binds) => {
                 for bind in binds {
                     let copy = self.copy(&as_copy(bind), &expansion, line)?;

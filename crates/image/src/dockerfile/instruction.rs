@@ -48,6 +48,7 @@ pub(super) enum Instruction {
     Entrypoint(Command),
     Env(Vec<(String, String)>),
     Expose(String),
+    Healthcheck(Option<Command>),
     Label(Vec<(String, String)>),
     Run(Command, Vec<Bind>),
     Shell(Vec<String>),

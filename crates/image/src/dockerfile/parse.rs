@@ -126,10 +126,7 @@ fn instruction(line: &Line, escape: char, notes: &mut Vec<Note>) -> Result<Optio
             Command::Exec(shell) if !shell.is_empty() => Instruction::Shell(shell),
             _ => return fail(number, "SHELL is written as a list: SHELL [\"/bin/bash\", \"-c\"]"),
         },
-        "HEALTHCHECK" => {
-            note("HEALTHCHECK is not used: give the template a ready command");
-            return Ok(None);
-        }
+        "HEALTHCHECK" => Instruction::Healthcheck(healthcheck(line, escape, notes)?),
         "STOPSIGNAL" => {
             note("STOPSIGNAL is not used: a sandbox is ended as a whole");
             return Ok(None);
@@ -193,6 +190,27 @@ fn command(text: &str, number: usize) -> Result<Command, DockerfileError> {
         }
     }
     Ok(Command::Shell(text.to_owned()))
+}
+
+/// When a template is ready. How often and how long it is asked is not the template's affair.
+fn healthcheck(line: &Line, escape: char, notes: &mut Vec<Note>) -> Result<Option<Command>, DockerfileError> {
+    let number = line.number;
+    let (flags, rest) = flags(line, escape)?;
+    for (name, _) in flags {
+        match &name[..] {
+            "interval" | "timeout" | "start-period" | "start-interval" | "retries" => {
+                notes.push(Note { line: number, text: format!("HEALTHCHECK --{name} is not used") });
+            }
+            other => return fail(number, format!("HEALTHCHECK has no option --{other:.40}")),
+        }
+    }
+    let rest = rest.trim();
+    let (kind, test) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    match (kind.to_ascii_uppercase().as_str(), test.trim()) {
+        ("NONE", "") => Ok(None),
+        ("CMD", test) if !test.is_empty() => command(test, number).map(Some),
+        _ => fail(number, "HEALTHCHECK is written as HEALTHCHECK CMD command, or HEALTHCHECK NONE"),
+    }
 }
 
 fn run(line: &Line, escape: char, notes: &mut Vec<Note>) -> Result<(Command, Vec<Bind>), DockerfileError> {

@@ -255,6 +255,8 @@ fn what_is_wrong_is_said_with_its_line() {
         ("FROM a\nUSER a b", 2, "user or user:group"),
         ("FROM a\nSHELL /bin/bash", 2, "as a list"),
         ("FROM a\nCMD [\"a\", b]", 2, "not valid JSON"),
+        ("FROM a\nHEALTHCHECK curl x", 2, "HEALTHCHECK CMD"),
+        ("FROM a\nHEALTHCHECK --often CMD x", 2, "no option --often"),
         ("FROM a\nRUN <<EOF\nx", 2, "does not end"),
         ("FROM a\nRUN x\0", 1, "not a text"),
     ] {
@@ -263,10 +265,30 @@ fn what_is_wrong_is_said_with_its_line() {
             Ok(_) => panic!("{text:?} was taken"),
         }
     }
-    let harmless = "FROM a\nRUN --mount=type=cache,target=/c x\nHEALTHCHECK NONE\nSTOPSIGNAL 9\nVOLUME /x\nMAINTAINER me\nONBUILD RUN x\nRUN [ -f x ] && y";
+    let harmless = "FROM a\nRUN --mount=type=cache,target=/c x\nHEALTHCHECK --interval=1s NONE\nSTOPSIGNAL 9\nVOLUME /x\nMAINTAINER me\nONBUILD RUN x\nRUN [ -f x ] && y";
     let plan = plan(harmless).unwrap();
     assert_eq!(plan.notes.iter().map(|note| note.line).collect::<Vec<_>>(), [2, 3, 4, 5, 6, 7]);
     assert_eq!(plan.evaluate_all(|_| Ok::<_, DockerfileError>(image())).unwrap()[0].steps.len(), 2);
+}
+
+#[test]
+fn a_health_check_says_when_it_is_ready() {
+    assert_eq!(
+        last("FROM x\nHEALTHCHECK --retries=3 CMD curl -f localhost").defaults.healthcheck,
+        ["/bin/sh", "-c", "curl -f localhost"]
+    );
+    assert_eq!(last("FROM x\nHEALTHCHECK CMD [\"/probe\"]").defaults.healthcheck, ["/probe"]);
+    assert_eq!(last("FROM x\nHEALTHCHECK CMD a\nHEALTHCHECK NONE").defaults.healthcheck, Vec::<String>::new());
+    for (test, program) in [
+        (r#"["CMD","/probe","-x"]"#, vec!["/probe", "-x"]),
+        (r#"["CMD-SHELL","a && b"]"#, vec!["/bin/sh", "-c", "a && b"]),
+        (r#"["NONE"]"#, vec![]),
+        (r#"null"#, vec![]),
+        (r#"["CMD-SHELL"]"#, vec![]),
+    ] {
+        let config = format!(r#"{{"Healthcheck":{{"Test":{test},"Interval":1}}}}"#);
+        assert_eq!(serde_json::from_str::<Defaults>(&config).unwrap().healthcheck, program, "{test}");
+    }
 }
 
 #[test]
