@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cabana_runtime::native::{Native, NativeConfig};
-use cabana_runtime::{Backend, DiskSource, LaunchSpec, Pool, PoolConfig};
+use cabana_runtime::{Backend, DiskSource, LaunchSpec, Pool, PoolConfig, Root};
 use cabana_types::guest::GuestConfig;
 use cabana_types::{BuildId, Resources, SandboxId};
 
@@ -65,7 +65,7 @@ fn spec(id: SandboxId, build: BuildId) -> LaunchSpec {
         ready: None,
         disk_bytes: u64::from(resources.disk_mb) << 20,
     };
-    LaunchSpec { id, build, disk: DiskSource::New, resources, internet: true, guest }
+    LaunchSpec { id, root: Root::Build { build, disk: DiskSource::New }, resources, internet: true, guest }
 }
 
 fn quantiles(times: &mut [Duration]) -> String {

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use cabana_types::guest::GuestConfig;
@@ -10,6 +11,7 @@ use cabana_types::{BuildId, Resources, SandboxId, TemplateId};
 use tokio::sync::watch;
 
 use crate::Error;
+use crate::pool::{Pool, Tree};
 
 /// What a backend can do; the API refuses the rest with a clear error.
 #[derive(Debug, Clone, Copy)]
@@ -35,15 +37,34 @@ pub enum DiskSource {
     Snapshot(TemplateId),
 }
 
+/// What a sandbox's root filesystem is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Root {
+    /// A build, which all its sandboxes share, with the sandbox's own disk over it.
+    Build {
+        /// Which.
+        build: BuildId,
+        /// Its disk.
+        disk: DiskSource,
+    },
+    /// A copy of a whole tree, made now: what a step of a build changes.
+    Copy(Tree),
+}
+
+impl Root {
+    /// Whether there is a disk from before.
+    pub fn is_kept(&self) -> bool {
+        matches!(self, Root::Build { disk: DiskSource::Kept, .. })
+    }
+}
+
 /// Everything needed to bring one sandbox up.
 #[derive(Debug, Clone)]
 pub struct LaunchSpec {
     /// Its id.
     pub id: SandboxId,
-    /// The root filesystem.
-    pub build: BuildId,
-    /// Its disk.
-    pub disk: DiskSource,
+    /// Its root filesystem.
+    pub root: Root,
     /// Its limits.
     pub resources: Resources,
     /// Whether it may reach the outside.
@@ -173,4 +194,7 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Builds of which a root filesystem is there.
     async fn has_build(&self, build: &BuildId) -> bool;
+
+    /// Where its root filesystems are kept, if they can be made here.
+    fn pool(&self) -> Option<&Arc<Pool>>;
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use cabana_types::BuildId;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{Error, NewBuild, Pool, inside, program};
+use crate::{Error, NewTree, Pool, inside, program};
 use leash::Leash;
 use progress::Follower;
 pub use progress::{Phase, Progress};
@@ -143,7 +143,7 @@ impl Base {
     }
 
     /// Fills the directory. On an error it is removed before the error is told.
-    fn fill(self, new: NewBuild, leash: &Leash, report: impl Fn(Progress)) -> Result<NewBuild, Error> {
+    fn fill(self, new: NewTree, leash: &Leash, report: impl Fn(Progress)) -> Result<NewTree, Error> {
         let mut follower = Follower::new();
         leash.run("mmdebstrap", arguments(new.rootfs()), proxies(), String::new(), |line| {
             tracing::debug!(line, "mmdebstrap");

@@ -14,9 +14,9 @@ pub mod pool;
 mod inside;
 mod program;
 
-pub use backend::{Backend, Capabilities, Death, DiskSource, LaunchSpec, Live, Observed, Stats, Vitals};
+pub use backend::{Backend, Capabilities, Death, DiskSource, LaunchSpec, Live, Observed, Root, Stats, Vitals};
 pub use cold::{ColdConfig, ColdStore, Patience as ColdPatience, Source as ColdSource};
 pub use error::Error;
 pub use fact::Fact;
 pub use pack::{Limits as PackLimits, Selection as PackSelection};
-pub use pool::{Disk, NewBuild, Pool, PoolConfig, PoolKind};
+pub use pool::{Disk, NewTree, Pool, PoolConfig, PoolKind, Tree};

@@ -19,7 +19,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cabana_jail::cgroup::Cgroups;
 use cabana_jail::launcher::{Launched, Launcher};
-use cabana_jail::plan::{Plan, UidRange};
+use cabana_jail::plan::{Plan, RootKind, UidRange};
 use cabana_jail::process::ProcessName;
 use cabana_net::{Network, NetworkConfig, Slot};
 use cabana_types::{BuildId, Resources, SandboxId, TemplateId};
@@ -31,7 +31,7 @@ use self::instance::Instance;
 use self::record::{Record, Records};
 use self::vitals::Watched;
 use crate::Error;
-use crate::backend::{Backend, Capabilities, DiskSource, LaunchSpec, Live, Observed, Stats, Vitals};
+use crate::backend::{Backend, Capabilities, DiskSource, LaunchSpec, Live, Observed, Root, Stats, Vitals};
 use crate::error::chain;
 use crate::pool::{Disk, Pool};
 
@@ -105,7 +105,12 @@ impl Native {
     }
 
     async fn bring_up(&self, spec: &LaunchSpec) -> Result<Live, Error> {
-        let template = self.pool.open_build(&spec.build)?.ok_or_else(|| Error::NoBuild(spec.build.clone()))?;
+        let template = match &spec.root {
+            Root::Copy(_) => None,
+            Root::Build { build, .. } => {
+                Some(self.pool.open_build(build)?.ok_or_else(|| Error::NoBuild(build.clone()))?)
+            }
+        };
         let slot = self.network.acquire(spec.internet).await.map_err(network_error)?;
         if let Err(error) = self.records.write(&spec.id, Record { slot: slot.index, process: None }) {
             // Without a record nobody would give the slot back.
@@ -119,6 +124,7 @@ impl Native {
             uids: self.uids(slot.index),
             cgroups,
             staging: self.instance.staging(),
+            root: if template.is_some() { RootKind::Overlay } else { RootKind::Whole },
             resolv_conf: format!("nameserver {}\noptions edns0\n", slot.dns),
             hosts: hosts(&spec.id, &slot),
             boot_id: BuildId::from_random(rand::random()).to_string(),
@@ -134,7 +140,7 @@ impl Native {
         let (answer, answered) = oneshot::channel();
         let fds = [
             slot.netns.as_fd(),
-            template.as_fd(),
+            template.as_ref().map_or(disk.dir.as_fd(), |template| template.as_fd()),
             disk.dir.as_fd(),
             listener.as_fd(),
             config.as_fd(),
@@ -147,7 +153,7 @@ impl Native {
         let process = ProcessName::of(pid).ok_or_else(|| launch(&spec.id, "the guest died at its start"))?;
         self.records.write(&spec.id, Record { slot: slot.index, process: Some(process) })?;
         await_ready(&spec.id, ready).await?;
-        if spec.disk == DiskSource::Kept {
+        if spec.root.is_kept() {
             self.pool.resize_disk(&spec.id, bytes(spec.resources.disk_mb)).await?;
         }
         self.register(&spec.id, pidfd, &slot)
@@ -155,7 +161,11 @@ impl Native {
 
     async fn disk(&self, spec: &LaunchSpec) -> Result<Disk, Error> {
         let (id, limit) = (&spec.id, bytes(spec.resources.disk_mb));
-        match &spec.disk {
+        let disk = match &spec.root {
+            Root::Copy(tree) => return self.pool.disk_from_tree(tree, id, limit).await,
+            Root::Build { disk, .. } => disk,
+        };
+        match disk {
             DiskSource::New => self.pool.create_disk(id, limit).await,
             DiskSource::Snapshot(snapshot) => self.pool.disk_from_snapshot(snapshot, id, limit).await,
             DiskSource::Kept => {
@@ -274,15 +284,15 @@ impl Backend for Native {
     }
 
     async fn launch(&self, spec: LaunchSpec) -> Result<Live, Error> {
-        if spec.disk == DiskSource::Kept {
+        if spec.root.is_kept() {
             collected(&spec.id, self.end(&spec.id).await)?;
         }
         match self.bring_up(&spec).await {
             Ok(live) => Ok(live),
             Err(error) => {
-                let left = match spec.disk {
-                    DiskSource::Kept => collected(&spec.id, self.end(&spec.id).await),
-                    DiskSource::New | DiskSource::Snapshot(_) => self.destroy(&spec.id).await,
+                let left = match spec.root.is_kept() {
+                    true => collected(&spec.id, self.end(&spec.id).await),
+                    false => self.destroy(&spec.id).await,
                 };
                 if let Err(left) = left {
                     tracing::warn!(sandbox = %spec.id, error = %chain(&left), "cleaning up a failed launch");
@@ -405,6 +415,10 @@ impl Backend for Native {
 
     async fn has_build(&self, build: &BuildId) -> bool {
         matches!(self.pool.open_build(build), Ok(Some(_)))
+    }
+
+    fn pool(&self) -> Option<&Arc<Pool>> {
+        Some(&self.pool)
     }
 }
 

@@ -7,6 +7,7 @@ mod build;
 mod copy;
 mod facts;
 mod image;
+mod layer;
 mod place;
 mod tree;
 
@@ -21,9 +22,10 @@ use cabana_jail::btrfs::{self, QuotaState};
 use cabana_types::{BuildId, SandboxId};
 use rustix::fs::{Mode, OFlags, ResolveFlags, chmodat, mkdirat, openat2};
 
-pub use build::NewBuild;
+pub use build::NewTree;
 pub use facts::facts;
 use image::at;
+pub use layer::Tree;
 
 use crate::Error;
 
@@ -69,6 +71,15 @@ enum Kind {
     Plain,
 }
 
+/// Where trees are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shelf {
+    /// Builds.
+    Templates,
+    /// What steps of builds left.
+    Layers,
+}
+
 #[derive(Debug)]
 struct Inner {
     /// `<data>/pool`.
@@ -81,6 +92,7 @@ struct Inner {
     sandboxes: OwnedFd,
     templates: OwnedFd,
     snapshots: OwnedFd,
+    layers: OwnedFd,
     builds: Mutex<HashMap<BuildId, Arc<OwnedFd>>>,
     /// Quota groups of deleted subvolumes that the kernel was not ready to remove.
     leftover: Mutex<VecDeque<u64>>,
@@ -184,9 +196,9 @@ impl Pool {
     }
 
     /// Begins a build.
-    pub async fn begin_build(&self, build: &BuildId) -> Result<NewBuild, Error> {
-        let (pool, build) = (Arc::clone(&self.inner), build.clone());
-        blocking(move || NewBuild::make(pool, build)).await
+    pub async fn begin_build(&self, build: &BuildId) -> Result<NewTree, Error> {
+        let (pool, name) = (Arc::clone(&self.inner), build.to_string());
+        blocking(move || NewTree::make(pool, Shelf::Templates, name, None)).await
     }
 
     /// Deletes a build; one that is not there is fine. No sandbox may be using it.
@@ -219,7 +231,21 @@ impl Inner {
     }
 
     fn templates_path(&self) -> PathBuf {
-        self.path.join("templates")
+        self.shelf_path(Shelf::Templates)
+    }
+
+    fn shelf_path(&self, shelf: Shelf) -> PathBuf {
+        self.path.join(match shelf {
+            Shelf::Templates => "templates",
+            Shelf::Layers => "layers",
+        })
+    }
+
+    fn shelf(&self, shelf: Shelf) -> &OwnedFd {
+        match shelf {
+            Shelf::Templates => &self.templates,
+            Shelf::Layers => &self.layers,
+        }
     }
 
     /// When the filesystem around an image is full, writes that succeeded inside are lost and the pool turns read-only: stop well before.

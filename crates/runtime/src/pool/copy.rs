@@ -26,7 +26,8 @@ impl Pool {
             pool.check_space()?;
             let source = (&pool.sandboxes, id.as_str());
             let path = pool.snapshots_path().join(snapshot.as_str());
-            match pool.copy(source, (&pool.snapshots, snapshot.as_str()), true) {
+            let source = pool.open_for_copy(source).map_err(at("open", &path))?;
+            match pool.copy(&source, (&pool.snapshots, snapshot.as_str()), true) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
                 copied => copied.map_err(at("copy a disk to", &path))?,
             }
@@ -47,7 +48,8 @@ impl Pool {
         blocking(move || {
             pool.check_space()?;
             let source = (&pool.snapshots, snapshot.as_str());
-            pool.copy(source, (&pool.sandboxes, id.as_str()), false)
+            pool.open_for_copy(source)
+                .and_then(|source| pool.copy(&source, (&pool.sandboxes, id.as_str()), false))
                 .and_then(|()| pool.limit(id.as_str(), limit_bytes))
                 .and_then(|()| pool.fill_disk(id.as_str()))
                 .map_err(at("copy a snapshot to", &pool.sandboxes_path().join(id.as_str())))
@@ -113,16 +115,21 @@ impl Inner {
         self.path.join("snapshots")
     }
 
-    fn copy(&self, source: (&OwnedFd, &str), target: (&OwnedFd, &str), read_only: bool) -> io::Result<()> {
+    fn open_for_copy(&self, source: (&OwnedFd, &str)) -> io::Result<OwnedFd> {
+        Ok(openat2(source.0, Path::new(source.1), DIRECTORY, Mode::empty(), STRICT)?)
+    }
+
+    /// Copies a subvolume to a place of the pool.
+    pub(super) fn copy(&self, source: &OwnedFd, target: (&OwnedFd, &str), read_only: bool) -> io::Result<()> {
         if self.kind == Kind::Plain {
             let text = "disks cannot be copied in a pool of plain directories: use a btrfs pool";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
-        let source = openat2(source.0, Path::new(source.1), DIRECTORY, Mode::empty(), STRICT)?;
-        btrfs::snapshot(&source, target.0, target.1, read_only)
+        btrfs::snapshot(source, target.0, target.1, read_only)
     }
 
-    fn limit(&self, id: &str, bytes: u64) -> io::Result<()> {
+    /// Sets what a disk may have written; nothing where limits are not enforced.
+    pub(super) fn limit(&self, id: &str, bytes: u64) -> io::Result<()> {
         match self.kind {
             Kind::Plain | Kind::Btrfs(QuotaState::Off) => Ok(()),
             Kind::Btrfs(_) => {

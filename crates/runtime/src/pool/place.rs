@@ -11,7 +11,7 @@ use cabana_jail::btrfs::{self, QuotaState};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstatvfs, openat2};
 
 use super::image::{Mounted, at};
-use super::{DIRECTORY, Inner, Kind, PoolConfig, PoolKind, STRICT, build, image, tree};
+use super::{DIRECTORY, Inner, Kind, PoolConfig, PoolKind, STRICT, Shelf, build, image, tree};
 use crate::Error;
 
 /// Nothing new is made when the disk has less free than a twentieth of it, within these bounds.
@@ -43,12 +43,13 @@ fn open_locked(data_dir: &Path, data: OwnedFd, config: PoolConfig) -> Result<Inn
         Kind::Plain => Kind::Plain,
         Kind::Btrfs(_) => Kind::Btrfs(quotas(&root)),
     };
-    for name in ["sandboxes", "templates", "snapshots"] {
+    for name in ["sandboxes", "templates", "snapshots", "layers"] {
         make_private(&path.join(name))?;
     }
     let directory =
         |name: &str| openat2(&root, name, DIRECTORY, Mode::empty(), STRICT).map_err(at("open", &path.join(name)));
     let (sandboxes, templates, snapshots) = (directory("sandboxes")?, directory("templates")?, directory("snapshots")?);
+    let layers = directory("layers")?;
     let total = fstatvfs(&data).map(|s| s.f_blocks.saturating_mul(s.f_frsize)).map_err(at("look at", data_dir))?;
     let inner = Inner {
         path,
@@ -58,6 +59,7 @@ fn open_locked(data_dir: &Path, data: OwnedFd, config: PoolConfig) -> Result<Inn
         sandboxes,
         templates,
         snapshots,
+        layers,
         builds: Mutex::new(HashMap::new()),
         leftover: Mutex::new(VecDeque::new()),
     };
@@ -174,14 +176,16 @@ fn is_read_only(path: &Path) -> Result<bool, Error> {
     Ok(state.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
 }
 
-/// Removes what an earlier server left: unfinished builds, and the quota groups of subvolumes that are gone.
+/// Removes what an earlier server left: unfinished trees, and the quota groups of subvolumes that are gone.
 fn sweep(inner: &Inner) -> Result<(), Error> {
-    let path = inner.templates_path();
-    for name in tree::names(&inner.templates).map_err(at("list", &path))? {
-        if name.starts_with(build::UNFINISHED)
-            && let Err(error) = inner.remove_directory(&inner.templates, &path, &name)
-        {
-            tracing::warn!(%error, name, "an unfinished build could not be removed");
+    for shelf in [Shelf::Templates, Shelf::Layers] {
+        let path = inner.shelf_path(shelf);
+        for name in tree::names(inner.shelf(shelf)).map_err(at("list", &path))? {
+            if name.starts_with(build::UNFINISHED)
+                && let Err(error) = inner.remove_directory(inner.shelf(shelf), &path, &name)
+            {
+                tracing::warn!(%error, name, "an unfinished tree could not be removed");
+            }
         }
     }
     sweep_quotas(inner);

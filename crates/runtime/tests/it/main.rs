@@ -1,6 +1,7 @@
 //! Tests of pool, packing and cold storage on a real kernel; they need root.
 
 mod cold;
+mod layers;
 mod pack;
 mod pool;
 mod s3;

@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use cabana_runtime::error::chain;
-use cabana_runtime::{DiskSource, LaunchSpec};
+use cabana_runtime::{DiskSource, LaunchSpec, Root};
 use cabana_store::Sandbox;
 use cabana_types::SandboxId;
 use cabana_types::guest::GuestConfig;
@@ -328,8 +328,7 @@ pub(super) fn spec(sandbox: &Sandbox, disk: DiskSource) -> LaunchSpec {
     let mib = |mb: u32| u64::from(mb) * 1024 * 1024;
     LaunchSpec {
         id: sandbox.id.clone(),
-        build: sandbox.build.clone(),
-        disk,
+        root: Root::Build { build: sandbox.build.clone(), disk },
         resources: sandbox.resources,
         internet: sandbox.internet,
         guest: GuestConfig {

@@ -1,6 +1,6 @@
 //! Sandboxes that sleep, wake, fail, are copied and resized, with servers that crash in between.
 
-use cabana_runtime::{Death, DiskSource};
+use cabana_runtime::{Death, DiskSource, Root};
 use serde_json::{Value, json};
 
 use crate::eventually;
@@ -46,7 +46,7 @@ fn with_memory_and_without() {
     assert_eq!(detail(&server, &id)["pauseMode"], "filesystem");
     assert_sound(&server);
     assert_eq!(connect(&server, &id), 201);
-    assert_eq!(server.world.spec(&id).disk, DiskSource::Kept);
+    assert!(server.world.spec(&id).root.is_kept());
     server.call("DELETE", &format!("/sandboxes/{id}"), None).is(204);
     assert!(server.world.disks().is_empty());
     assert_eq!(server.world.collisions(), []);
@@ -131,7 +131,7 @@ fn copies() {
     assert!(!server.world.is_frozen(&id), "it goes on");
     let made = server.post("/v2/sandboxes", json!({"templateID": "default/before:default"})).is(201);
     let made: String = made.member("sandboxID");
-    assert!(matches!(server.world.spec(&made).disk, DiskSource::Snapshot(_)));
+    assert!(matches!(server.world.spec(&made).root, Root::Build { disk: DiskSource::Snapshot(_), .. }));
     let forks = server.post(&format!("/sandboxes/{id}/fork"), json!({"count": 3})).is(201).json();
     let forks: Vec<_> = forks.as_array().expect("list").iter().map(|f| f["sandbox"]["sandboxID"].clone()).collect();
     assert_eq!(forks.len(), 3);

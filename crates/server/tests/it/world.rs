@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cabana_runtime::{Backend, Capabilities, Death, DiskSource, Error, LaunchSpec, Live, Observed, Stats, Vitals};
+use cabana_runtime::{Backend, Capabilities, Death, Error, LaunchSpec, Live, Observed, Pool, Stats, Vitals};
 use cabana_types::{BuildId, Resources, SandboxId, TemplateId};
 use tokio::sync::watch;
 
@@ -248,7 +248,7 @@ impl Backend for Fake {
         let (vitals, seen) = watch::channel(Vitals::default());
         {
             let mut inner = self.0.inner();
-            if spec.disk == DiskSource::Kept && !inner.disks.contains_key(&id) {
+            if spec.root.is_kept() && !inner.disks.contains_key(&id) {
                 return Err(Self::failed(&id));
             }
             inner.disks.insert(id.clone(), spec.resources);
@@ -364,5 +364,9 @@ impl Backend for Fake {
 
     async fn has_build(&self, _: &BuildId) -> bool {
         true
+    }
+
+    fn pool(&self) -> Option<&Arc<Pool>> {
+        None
     }
 }

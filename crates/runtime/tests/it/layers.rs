@@ -1,0 +1,116 @@
+//! Layers and what is made of them.
+
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+use cabana_runtime::{Disk, Pool, PoolConfig, PoolKind, Tree};
+use cabana_types::{BuildId, SandboxId};
+
+const MIB: u64 = 1 << 20;
+
+struct Data(tempfile::TempDir);
+
+impl Data {
+    fn new() -> Self {
+        Self(tempfile::Builder::new().prefix("cabana-layers-").tempdir().expect("a directory"))
+    }
+
+    async fn open(&self, kind: PoolKind) -> Pool {
+        Pool::open(self.0.path(), PoolConfig { image_size: Some(1024 * MIB), kind }).await.expect("a pool")
+    }
+
+    fn layers(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.0.path().join("pool/layers")).expect("layers");
+        entries.map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+    }
+}
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        let flags = rustix::mount::UnmountFlags::DETACH;
+        while rustix::mount::unmount(self.0.path().join("pool"), flags).is_ok() {}
+    }
+}
+
+fn layer(key: &str) -> Tree {
+    Tree::Layer(key.to_owned())
+}
+
+fn root_of(disk: &Disk) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", disk.dir.as_raw_fd()))
+}
+
+fn text(root: &Path, name: &str) -> Option<String> {
+    std::fs::read_to_string(root.join(name)).ok()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_is_kept_and_becomes_a_build() {
+    let data = Data::new();
+    let pool = data.open(PoolKind::Btrfs).await;
+    let first = pool.begin_layer("first", None).await.expect("a layer");
+    std::fs::write(first.rootfs().join("a"), "1").expect("written");
+    assert!(!pool.has_tree(&layer("first")).await, "it is not there before it is whole");
+    first.commit().await.expect("committed");
+    assert!(pool.has_tree(&layer("first")).await);
+
+    // What the host changes, and what a sandbox changes.
+    let copied = pool.begin_layer("copied", Some(&layer("first"))).await.expect("a copy");
+    std::fs::write(copied.rootfs().join("b"), "2").expect("written");
+    copied.commit().await.expect("committed");
+    let id = SandboxId::from_random([1; 20]);
+    let disk = pool.disk_from_tree(&layer("copied"), &id, 64 * MIB).await.expect("a disk");
+    assert_eq!(text(&root_of(&disk), "a").as_deref(), Some("1"));
+    std::fs::write(root_of(&disk).join("c"), "3").expect("written");
+    std::fs::remove_file(root_of(&disk).join("a")).expect("removed");
+    drop(disk);
+    pool.layer_from_disk(&id, "run").await.expect("kept");
+    pool.layer_from_disk(&id, "run").await.expect("kept twice");
+    pool.delete_disk(&id).await.expect("deleted");
+
+    let build = BuildId::from_random([2; 16]);
+    pool.build_from_layer("run", &build).await.expect("built");
+    pool.build_from_layer("run", &build).await.expect("built twice");
+    for key in ["first", "copied", "run"] {
+        pool.delete_layer(key).await.expect("deleted");
+    }
+    pool.delete_layer("run").await.expect("deleted twice");
+    assert_eq!(pool.layers().await.expect("layers"), Vec::<String>::new());
+    let root = data.0.path().join("pool/templates").join(build.as_str()).join("rootfs");
+    assert_eq!((text(&root, "a"), text(&root, "b"), text(&root, "c")), (None, Some("2".into()), Some("3".into())));
+    assert!(std::fs::write(root.join("d"), "").is_err(), "a build cannot be changed");
+    assert!(pool.open_build(&build).expect("opened").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_finished_goes() {
+    let data = Data::new();
+    let pool = data.open(PoolKind::Btrfs).await;
+    let new = pool.begin_layer("one", None).await.expect("a layer");
+    std::mem::forget(new);
+    assert_eq!(data.layers().len(), 1);
+    drop(pool);
+    let pool = data.open(PoolKind::Btrfs).await;
+    assert_eq!(data.layers(), Vec::<String>::new());
+    // Two that come to the same: the first stays.
+    let (one, two) =
+        (pool.begin_layer("same", None).await.expect("one"), pool.begin_layer("same", None).await.expect("two"));
+    std::fs::write(one.rootfs().join("who"), "one").expect("written");
+    one.commit().await.expect("committed");
+    two.commit().await.expect("committed");
+    let root = data.0.path().join("pool/layers/same/rootfs");
+    assert_eq!(text(&root, "who").as_deref(), Some("one"));
+    for wrong in ["", "..", "a/b", "A", ".new-x"] {
+        assert!(pool.begin_layer(wrong, None).await.is_err(), "{wrong:?}");
+    }
+    assert!(pool.begin_layer("x", Some(&layer("missing"))).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plain_directories_cannot_copy() {
+    let data = Data::new();
+    let pool = data.open(PoolKind::Plain).await;
+    pool.begin_layer("first", None).await.expect("a layer").commit().await.expect("committed");
+    let error = pool.begin_layer("second", Some(&layer("first"))).await.expect_err("copied");
+    assert!(cabana_runtime::error::chain(&error).contains("btrfs"), "{error}");
+}
