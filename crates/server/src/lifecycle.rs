@@ -6,6 +6,7 @@
 
 mod archive;
 mod backoff;
+mod bench;
 mod check;
 mod copies;
 mod create;

@@ -61,10 +61,14 @@ impl Pool {
         .await
     }
 
-    /// Makes a build of a layer. Made already is fine.
-    pub async fn build_from_layer(&self, key: &str, build: &BuildId) -> Result<(), Error> {
-        let (pool, from, to) = (Arc::clone(&self.inner), Tree::Layer(key.to_owned()), Tree::Build(build.clone()));
-        blocking(move || pool.copy_tree(&pool.open_subvolume(&from)?, &to)).await
+    /// Begins a build that is a copy of another tree.
+    pub async fn begin_build_from(&self, build: &BuildId, from: &Tree) -> Result<NewTree, Error> {
+        let (pool, name, from) = (Arc::clone(&self.inner), build.to_string(), from.clone());
+        blocking(move || {
+            let from = pool.open_subvolume(&from)?;
+            NewTree::make(pool, Shelf::Templates, name, Some(from))
+        })
+        .await
     }
 
     /// Keeps the disk of a sandbox that is not up, a whole root filesystem, as a layer. Kept already is fine.

@@ -69,8 +69,10 @@ async fn a_step_is_kept_and_becomes_a_build() {
     pool.delete_disk(&id).await.expect("deleted");
 
     let build = BuildId::from_random([2; 16]);
-    pool.build_from_layer("run", &build).await.expect("built");
-    pool.build_from_layer("run", &build).await.expect("built twice");
+    let new = pool.begin_build_from(&build, &layer("run")).await.expect("begun");
+    new.commit().await.expect("built");
+    let again = pool.begin_build_from(&build, &layer("run")).await.expect("begun");
+    assert!(again.commit().await.is_err(), "a build is never replaced");
     for key in ["first", "copied", "run"] {
         pool.delete_layer(key).await.expect("deleted");
     }

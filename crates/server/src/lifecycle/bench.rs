@@ -1,0 +1,151 @@
+//! Sandboxes that are nobody's, in which steps of builds run. They take a place like others and are known to the registry, so that nobody takes them for strangers; but no row tells of them: a server that dies
+//! forgets them, and the next one removes them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use cabana_runtime::error::chain;
+use cabana_runtime::{Death, LaunchSpec, Live, Pool, Root};
+use cabana_store::Boot;
+use cabana_types::guest::GuestConfig;
+use cabana_types::{Resources, SandboxId, TemplateId};
+use tokio::sync::oneshot;
+
+use super::{Lifecycle, guest};
+
+/// What a bench is.
+#[derive(Debug, Clone)]
+pub(crate) struct BenchSpec {
+    /// Whose builds it is for.
+    pub(crate) template: TemplateId,
+    /// Its root filesystem.
+    pub(crate) root: Root,
+    /// Its limits.
+    pub(crate) resources: Resources,
+    /// What it boots with.
+    pub(crate) boot: Boot,
+}
+
+/// Why there is none.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BenchError {
+    /// There are as many sandboxes as there may be.
+    #[error("all {limit} sandboxes are in use: try again when some have ended, or raise limits.max_sandboxes")]
+    Capacity {
+        /// How many.
+        limit: u32,
+    },
+    /// The server stops.
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    /// The backend failed.
+    #[error("the sandbox of a step")]
+    Backend(#[from] cabana_runtime::Error),
+}
+
+/// A sandbox that is up. Dropping it removes it.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    lifecycle: Arc<Lifecycle>,
+    live: Live,
+    removed: bool,
+}
+
+impl Lifecycle {
+    /// Brings one up. Whoever stops waiting leaves nothing: the work goes on in a task of its own, and what nobody takes is removed.
+    pub(crate) async fn bench(self: &Arc<Self>, spec: BenchSpec) -> Result<Bench, BenchError> {
+        let (answer, answered) = oneshot::channel();
+        let this = Arc::clone(self);
+        self.tasks.spawn(async move { answer.send(this.bring_up_bench(spec).await) });
+        answered.await.unwrap_or(Err(BenchError::ShuttingDown))
+    }
+
+    async fn bring_up_bench(self: Arc<Self>, spec: BenchSpec) -> Result<Bench, BenchError> {
+        if self.stopping.is_cancelled() {
+            return Err(BenchError::ShuttingDown);
+        }
+        let id = SandboxId::from_random(rand::random());
+        let Some(entry) = self.registry.reserve(&id, self.max_sandboxes) else {
+            return Err(BenchError::Capacity { limit: self.max_sandboxes });
+        };
+        let _held = entry.lock.lock().await;
+        let mib = |mb: u32| u64::from(mb) << 20;
+        let launch = self.backend.launch(LaunchSpec {
+            id: id.clone(),
+            root: spec.root,
+            resources: spec.resources,
+            internet: true,
+            guest: GuestConfig {
+                sandbox_id: id.clone(),
+                template_id: spec.template.to_string(),
+                access_token: None,
+                env_vars: spec.boot.env,
+                default_user: spec.boot.default_user,
+                default_workdir: spec.boot.default_workdir,
+                start: spec.boot.start,
+                ready: spec.boot.ready,
+                cpu_count: spec.resources.cpu_count,
+                memory_bytes: mib(spec.resources.memory_mb),
+                disk_bytes: mib(spec.resources.disk_mb),
+            },
+        });
+        match launch.await {
+            Ok(live) => Ok(Bench { lifecycle: Arc::clone(&self), live, removed: false }),
+            Err(error) => {
+                // The backend has left nothing.
+                self.registry.forget(&id);
+                Err(error.into())
+            }
+        }
+    }
+
+    async fn remove_bench(&self, id: &SandboxId) {
+        if let Err(error) = self.backend.destroy(id).await {
+            tracing::warn!(sandbox = %id, error = chain(&error), "the sandbox of a step is left for the next housekeeping");
+        }
+        self.registry.forget(id);
+    }
+}
+
+impl Bench {
+    /// Where its guest listens.
+    pub(crate) fn guest_socket(&self) -> &Path {
+        &self.live.guest_socket
+    }
+
+    /// Whether it lost a process, or its first one, for lack of memory.
+    pub(crate) fn ran_out_of_memory(&self) -> bool {
+        let vitals = self.live.vitals.borrow();
+        vitals.oom_kills > 0 || vitals.death == Some(Death::OutOfMemory)
+    }
+
+    /// Ends it in order and keeps its root filesystem as a layer.
+    pub(crate) async fn keep(mut self, pool: &Pool, key: &str) -> Result<(), BenchError> {
+        let id = self.live.id.clone();
+        if let Err(error) = guest::stop(&self.live.guest_socket).await {
+            tracing::debug!(sandbox = %id, %error, "the guest of a step did not stop its processes in order");
+        }
+        self.lifecycle.backend.stop(&id).await?;
+        pool.layer_from_disk(&id, key).await?;
+        self.removed = true;
+        self.lifecycle.remove_bench(&id).await;
+        Ok(())
+    }
+
+    /// Removes it.
+    pub(crate) async fn remove(mut self) {
+        self.removed = true;
+        self.lifecycle.remove_bench(&self.live.id).await;
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if self.removed {
+            return;
+        }
+        let (lifecycle, id) = (Arc::clone(&self.lifecycle), self.live.id.clone());
+        let tasks = lifecycle.tasks.clone();
+        tasks.spawn(async move { lifecycle.remove_bench(&id).await });
+    }
+}
