@@ -17,6 +17,7 @@ pub mod server;
 pub mod tls;
 pub mod webhooks;
 
+pub use cabana_store::Boot;
 pub use config::Config;
 pub use data_dir::DataDir;
 pub use error::Error;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cabana_runtime::{Backend, ColdStore};
-use cabana_store::{Build, BuildStatus, Store};
+use cabana_store::{Boot, BuildStatus, Given, Store};
 use cabana_types::{BuildId, Resources, SandboxId, Secret, TemplateId};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -132,12 +132,8 @@ pub struct TemplateSpec {
     pub ready: bool,
     /// What its sandboxes get unless they ask for something else.
     pub resources: Resources,
-    /// User of commands that name none.
-    pub default_user: String,
-    /// Working directory of commands that name none; `None` for the user's home.
-    pub default_workdir: Option<String>,
-    /// Environment of every command.
-    pub env: std::collections::BTreeMap<String, String>,
+    /// What they boot with.
+    pub boot: Boot,
 }
 
 /// Registers templates.
@@ -158,19 +154,18 @@ impl Templates {
     /// Makes sure that the first team has this template, for every team to use. With `ready: false` it announces a template that is still
     /// being built: creations are then told to wait. An announced build never replaces a finished one.
     pub async fn ensure(&self, spec: TemplateSpec) -> Result<TemplateId, Error> {
-        let now = Timestamp::now();
-        let build = Build {
-            id: spec.build,
-            status: if spec.ready { BuildStatus::Ready } else { BuildStatus::Building },
-            created_at: now,
-            finished_at: spec.ready.then_some(now),
-            error: None,
-            default_user: spec.default_user,
-            default_workdir: spec.default_workdir,
-            env: spec.env,
+        let given = Given {
+            id: TemplateId::from_random(rand::random()),
+            team: first_team(),
+            alias: spec.alias,
+            public: true,
+            build: spec.build,
+            ready: spec.ready,
+            resources: spec.resources,
+            boot: spec.boot,
+            at: Timestamp::now(),
         };
-        let id = TemplateId::from_random(rand::random());
-        Ok(self.app.store.ensure_template(id, first_team(), spec.alias, true, spec.resources, build).await?)
+        Ok(self.app.store.ensure_template(given).await?)
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cabana_types::sandbox::Refused;
-use cabana_types::{InvalidId, SandboxId};
+use cabana_types::{BuildId, InvalidId, SandboxId, TemplateId};
 
 /// An error of the store.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +86,44 @@ pub enum Error {
         id: SandboxId,
         /// What it is instead.
         state: &'static str,
+    },
+    /// There is no such template.
+    #[error("there is no template {0}")]
+    NoTemplate(TemplateId),
+    /// There is no such build.
+    #[error("there is no build {0}")]
+    NoBuild(BuildId),
+    /// The build's status does not allow the step.
+    #[error("the build {id} is {status}")]
+    BuildStatus {
+        /// Which.
+        id: BuildId,
+        /// What it is.
+        status: &'static str,
+    },
+    /// Something needs a build of the template.
+    #[error("{sandboxes} sandboxes and {snapshots} snapshots use the template {id}")]
+    TemplateInUse {
+        /// Which.
+        id: TemplateId,
+        /// Sandboxes that have not ended.
+        sandboxes: u64,
+        /// Snapshots.
+        snapshots: u64,
+    },
+    /// Something else has the name.
+    #[error("there is a snapshot {name}")]
+    NameTaken {
+        /// Which.
+        name: String,
+    },
+    /// There would be more of something than there may be.
+    #[error("there are {limit} {what}, and there may be no more")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many there may be.
+        limit: u32,
     },
     /// The store was closed.
     #[error("the store is closed")]

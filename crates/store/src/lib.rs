@@ -7,21 +7,27 @@
 #![forbid(unsafe_code)]
 
 pub mod activity;
+pub mod build;
+pub mod build_log;
 mod column;
 pub mod delivery;
 pub mod error;
 pub mod event;
 pub mod key;
+mod layer;
 mod life;
 pub mod listing;
 pub mod sandbox;
 mod setting;
 pub mod snapshot;
 mod store;
+pub mod tag;
 pub mod template;
 pub mod webhook;
 mod writer;
 
+pub use build::{Build, BuildLimits, BuildRequest, BuildStatus, Wanted};
+pub use build_log::{BuildLine, BuildLogQuery, LogLevel};
 pub use delivery::{Attempt, Delivery, Parcel, Queue, Verdict};
 pub use error::Error;
 pub use event::{Event, EventQuery};
@@ -30,5 +36,6 @@ pub use listing::{Group, Order, Position, SandboxQuery};
 pub use sandbox::{Boot, Idempotency, Inserted, Sandbox, Traffic};
 pub use snapshot::{Snapshot, SnapshotQuery, SnapshotState};
 pub use store::Store;
-pub use template::{Build, BuildStatus, Template};
+pub use tag::{Assignment, DEFAULT_TAG, Tag};
+pub use template::{Given, Template};
 pub use webhook::{Webhook, WebhookChange};

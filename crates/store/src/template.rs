@@ -1,6 +1,4 @@
-//! Templates, their aliases and their builds.
-
-use std::collections::BTreeMap;
+//! Templates and their aliases. Their builds are in `build.rs`, the tags of those in `tag.rs`.
 
 use cabana_types::limits::PIDS;
 use cabana_types::{BuildId, Resources, TeamId, TemplateId};
@@ -8,8 +6,9 @@ use jiff::Timestamp;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
 
-use crate::column::{Columns, json, micros};
-use crate::{Error, Store};
+use crate::build::{self, Build, BuildStatus};
+use crate::column::{Columns, micros};
+use crate::{Boot, Error, Store, tag};
 
 /// A template with the build that new sandboxes start from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,91 +35,67 @@ pub struct Template {
     pub last_spawned_at: Option<Timestamp>,
     /// The build that new sandboxes start from.
     pub build: Option<Build>,
+    /// The build that was asked for last.
+    pub newest: Option<(BuildId, BuildStatus)>,
     /// All its builds.
     pub build_count: u64,
 }
 
-/// How far a build is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BuildStatus {
-    /// Not begun.
-    Waiting,
-    /// Under way.
-    Building,
-    /// Its root filesystem is there.
-    Ready,
-    /// It failed.
-    Error,
-}
-
-impl BuildStatus {
-    /// The status as it is stored and as clients know it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            BuildStatus::Waiting => "waiting",
-            BuildStatus::Building => "building",
-            BuildStatus::Ready => "ready",
-            BuildStatus::Error => "error",
-        }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        [Self::Waiting, Self::Building, Self::Ready, Self::Error].into_iter().find(|s| s.as_str() == text)
-    }
-}
-
-/// One build of a template: a root filesystem and what commands in it start with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Build {
-    /// Its id, which names the root filesystem in the pool.
-    pub id: BuildId,
-    /// How far it is.
-    pub status: BuildStatus,
-    /// When it was begun.
-    pub created_at: Timestamp,
-    /// When it ended.
-    pub finished_at: Option<Timestamp>,
-    /// Why it failed.
-    pub error: Option<String>,
-    /// User of commands that name none.
-    pub default_user: String,
-    /// Working directory of commands that name none.
-    pub default_workdir: Option<String>,
-    /// Environment of every command.
-    pub env: BTreeMap<String, String>,
+/// A template whose root filesystem is made outside of the store's sight.
+#[derive(Debug, Clone)]
+pub struct Given {
+    /// The id that it gets if it is new.
+    pub id: TemplateId,
+    /// Whose it is.
+    pub team: TeamId,
+    /// Its alias.
+    pub alias: String,
+    /// Whether every team may use it, if it is new.
+    pub public: bool,
+    /// Its build.
+    pub build: BuildId,
+    /// Whether that is there yet.
+    pub ready: bool,
+    /// What its sandboxes get unless they ask for something else.
+    pub resources: Resources,
+    /// What they boot with.
+    pub boot: Boot,
+    /// When.
+    pub at: Timestamp,
 }
 
 const SELECT: &str = "select t.*, n.name as namespace,
         (select count(*) from builds where template = t.id) as build_count,
         (select group_concat(alias) from (select alias from template_aliases where template = t.id order by alias)) as aliases,
-        b.id as build_id, b.status as build_status, b.created_at as build_created_at,
-        b.finished_at as build_finished_at, b.error as build_error, b.default_user as build_default_user,
-        b.default_workdir as build_default_workdir, b.env as build_env
-    from templates t
+        l.id as newest_id, l.status as newest_status, ";
+const FROM: &str = "from templates t
     join teams n on n.id = t.team
-    left join builds b on b.id = t.build";
+    left join builds b on b.id = t.build
+    left join builds l on l.id = (select id from builds where template = t.id order by created_at desc, id limit 1)";
+
+fn select(rest: &str) -> sqlx::AssertSqlSafe<String> {
+    sqlx::AssertSqlSafe(format!("{SELECT}{} {FROM} {rest}", build::COLUMNS))
+}
 
 impl Store {
     /// Every template that a team may use, own ones first, then by age.
     pub async fn templates(&self, team: &TeamId) -> Result<Vec<Template>, Error> {
-        let rows = sqlx::query(sqlx::AssertSqlSafe(format!(
-            "{SELECT} where t.team = $1 or t.public order by t.team <> $1, t.created_at, t.id"
-        )))
-        .bind(team.as_str())
-        .fetch_all(self.reader())
-        .await
-        .map_err(|e| Error::query("list templates", e))?;
-        rows.iter().map(template).collect()
+        let rows = sqlx::query(select("where t.team = $1 or t.public order by t.team <> $1, t.created_at, t.id"))
+            .bind(team.as_str())
+            .fetch_all(self.reader())
+            .await
+            .map_err(|e| Error::query("list templates", e))?;
+        rows.iter().map(decode).collect()
     }
 
     /// A template by its id, whoever's it is.
     pub async fn template(&self, id: &TemplateId) -> Result<Option<Template>, Error> {
-        let row = sqlx::query(sqlx::AssertSqlSafe(format!("{SELECT} where t.id = $1")))
+        let row = sqlx::query(select("where t.id = $1"))
             .bind(id.as_str())
             .fetch_optional(self.reader())
             .await
             .map_err(|e| Error::query("read a template", e))?;
-        row.as_ref().map(template).transpose()
+        row.as_ref().map(decode).transpose()
     }
 
     /// A template by its alias, as a team sees it: its own before a public one of another.
@@ -130,80 +105,75 @@ impl Store {
         namespace: Option<&str>,
         alias: &str,
     ) -> Result<Option<Template>, Error> {
-        let row = sqlx::query(sqlx::AssertSqlSafe(format!(
-            "{SELECT} join template_aliases a on a.template = t.id
+        let row = sqlx::query(select(
+            "join template_aliases a on a.template = t.id
              where a.alias = $2 and (t.team = $1 or t.public) and ($3 is null or n.name = $3)
-             order by t.team <> $1, t.created_at, t.id limit 1"
-        )))
+             order by t.team <> $1, t.created_at, t.id limit 1",
+        ))
         .bind(team.as_str())
         .bind(alias)
         .bind(namespace)
         .fetch_optional(self.reader())
         .await
         .map_err(|e| Error::query("find a template", e))?;
-        row.as_ref().map(template).transpose()
+        row.as_ref().map(decode).transpose()
     }
 
-    /// The builds of a template, newest first, at most `limit`.
-    pub async fn builds(&self, id: &TemplateId, limit: u32) -> Result<Vec<Build>, Error> {
-        let rows = sqlx::query(
-            "select id as build_id, status as build_status, created_at as build_created_at,
-                finished_at as build_finished_at, error as build_error, default_user as build_default_user,
-                default_workdir as build_default_workdir, env as build_env
-             from builds where template = $1 order by created_at desc, id limit $2",
+    /// Whether somebody has a template of this alias in this namespace, whether or not others may use it.
+    pub async fn is_alias_taken(&self, namespace: &str, alias: &str) -> Result<bool, Error> {
+        sqlx::query_scalar(
+            "select exists (select 1 from template_aliases a join teams n on n.id = a.team where n.name = $1 and a.alias = $2)",
         )
-        .bind(id.as_str())
-        .bind(limit)
-        .fetch_all(self.reader())
+        .bind(namespace)
+        .bind(alias)
+        .fetch_one(self.reader())
         .await
-        .map_err(|e| Error::query("list builds", e))?;
-        rows.iter().map(|row| build(&Columns(row))).collect()
+        .map_err(|e| Error::query("look for an alias", e))
     }
 
-    /// Makes sure that a team has a template of this alias with this build, and answers its id; `id` is taken if the template is new.
-    /// New sandboxes start from the build once it is ready; until then from the one before, if there is one.
-    pub async fn ensure_template(
-        &self,
-        id: TemplateId,
-        team: TeamId,
-        alias: String,
-        public: bool,
-        resources: Resources,
-        build: Build,
-    ) -> Result<TemplateId, Error> {
+    /// Makes sure that a team has a template of this alias with this build, and answers its id. New sandboxes start from the build when it
+    /// has become ready; until then from the one before, if there is one. A build that was ready already changes nothing: its owner may
+    /// have chosen another one since.
+    pub async fn ensure_template(&self, given: Given) -> Result<TemplateId, Error> {
         self.write(move |connection| {
             Box::pin(async move {
-                let known: Option<String> =
-                    sqlx::query_scalar("select template from template_aliases where team = $1 and alias = $2")
-                        .bind(team.as_str())
-                        .bind(&alias)
-                        .fetch_optional(&mut *connection)
-                        .await
-                        .map_err(|e| Error::query("find a template", e))?;
-                let id = match known {
-                    Some(known) => known.parse()?,
+                let Given { id, team, alias, public, resources, at, .. } = &given;
+                let id = match by_own_alias(connection, team, alias).await? {
+                    Some(known) => known,
                     None => {
-                        insert_template(connection, &id, &team, &alias, public, resources, &build).await?;
-                        id
+                        insert(connection, id, team, alias, *public, *resources, *at).await?;
+                        id.clone()
                     }
                 };
-                insert_build(connection, &id, &build).await?;
+                let before = build::read(connection, &given.build).await?;
+                let was_ready = before.as_ref().is_some_and(|b| b.status == BuildStatus::Ready);
+                let build = Build {
+                    id: given.build.clone(),
+                    template: id.clone(),
+                    status: if given.ready { BuildStatus::Ready } else { BuildStatus::Building },
+                    resources: *resources,
+                    boot: given.boot.clone(),
+                    tags: vec![tag::DEFAULT_TAG.into()],
+                    created_at: before.as_ref().map_or(*at, |b| b.created_at),
+                    updated_at: before.as_ref().filter(|_| was_ready).map_or(*at, |b| b.updated_at),
+                    finished_at: match before.filter(|_| was_ready) {
+                        Some(before) => before.finished_at,
+                        None => given.ready.then_some(*at),
+                    },
+                    error: None,
+                    failed_step: None,
+                };
+                build::insert(connection, &build).await?;
+                if given.ready && !was_ready {
+                    tag::assign(connection, &build, tag::DEFAULT_TAG, *at).await?;
+                }
+                // The settings may have changed; and a template without a build shows the one that comes.
                 sqlx::query(
-                    "update templates set build = $2, updated_at = $3
-                     where id = $1 and build is not $2 and ($4 = 'ready' or build is null)",
+                    "update templates set build = $2, cpu_count = $3, memory_mb = $4, disk_mb = $5
+                     where id = $1 and (build is null or build = $2)",
                 )
                 .bind(id.as_str())
                 .bind(build.id.as_str())
-                .bind(micros(build.finished_at.unwrap_or(build.created_at)))
-                .bind(build.status.as_str())
-                .execute(&mut *connection)
-                .await
-                .map_err(|e| Error::query("set a template's build", e))?;
-                sqlx::query(
-                    "update templates set public = $2, cpu_count = $3, memory_mb = $4, disk_mb = $5 where id = $1",
-                )
-                .bind(id.as_str())
-                .bind(public)
                 .bind(resources.cpu_count)
                 .bind(resources.memory_mb)
                 .bind(resources.disk_mb)
@@ -215,16 +185,88 @@ impl Store {
         })
         .await
     }
+
+    /// Lets every team use a template, or only its own.
+    pub async fn set_public(&self, id: TemplateId, public: bool, at: Timestamp) -> Result<(), Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let done = sqlx::query("update templates set public = $2 where id = $1 and public <> $2")
+                    .bind(id.as_str())
+                    .bind(public)
+                    .execute(&mut *connection)
+                    .await
+                    .map_err(|e| Error::query("publish a template", e))?;
+                if done.rows_affected() > 0 {
+                    tag::touch(connection, &id, at).await?;
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// Forgets a template with its builds, unless a sandbox that has not ended or a snapshot needs one of them. Answers the builds.
+    pub async fn delete_template(&self, id: TemplateId) -> Result<Vec<BuildId>, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let used = sqlx::query(
+                    "select
+                        (select count(*) from sandboxes where state <> 'ended' and build in (select id from builds where template = $1)) as sandboxes,
+                        (select count(*) from snapshots where build in (select id from builds where template = $1)) as snapshots",
+                )
+                .bind(id.as_str())
+                .fetch_one(&mut *connection)
+                .await
+                .map_err(|e| Error::query("look who uses a template", e))?;
+                let (sandboxes, snapshots) = (Columns(&used).number("sandboxes")?, Columns(&used).number("snapshots")?);
+                if sandboxes > 0 || snapshots > 0 {
+                    return Err(Error::TemplateInUse { id, sandboxes, snapshots });
+                }
+                let builds: Vec<String> = sqlx::query_scalar("select id from builds where template = $1")
+                    .bind(id.as_str())
+                    .fetch_all(&mut *connection)
+                    .await
+                    .map_err(|e| Error::query("list builds", e))?;
+                let done = sqlx::query("delete from templates where id = $1")
+                    .bind(id.as_str())
+                    .execute(connection)
+                    .await
+                    .map_err(|e| Error::query("forget a template", e))?;
+                if done.rows_affected() == 0 {
+                    return Err(Error::NoTemplate(id));
+                }
+                builds.into_iter().map(|id| Ok(id.parse()?)).collect()
+            })
+        })
+        .await
+    }
 }
 
-async fn insert_template(
+/// A team's own template of an alias.
+pub(crate) async fn by_own_alias(
+    connection: &mut SqliteConnection,
+    team: &TeamId,
+    alias: &str,
+) -> Result<Option<TemplateId>, Error> {
+    let known: Option<String> =
+        sqlx::query_scalar("select template from template_aliases where team = $1 and alias = $2")
+            .bind(team.as_str())
+            .bind(alias)
+            .fetch_optional(connection)
+            .await
+            .map_err(|e| Error::query("find a template", e))?;
+    Ok(known.map(|id| id.parse()).transpose()?)
+}
+
+/// Writes a template without a build.
+pub(crate) async fn insert(
     connection: &mut SqliteConnection,
     id: &TemplateId,
     team: &TeamId,
     alias: &str,
     public: bool,
     resources: Resources,
-    build: &Build,
+    at: Timestamp,
 ) -> Result<(), Error> {
     sqlx::query(
         "insert into templates (id, team, public, cpu_count, memory_mb, disk_mb, created_at, updated_at)
@@ -236,7 +278,7 @@ async fn insert_template(
     .bind(resources.cpu_count)
     .bind(resources.memory_mb)
     .bind(resources.disk_mb)
-    .bind(micros(build.created_at))
+    .bind(micros(at))
     .execute(&mut *connection)
     .await
     .map_err(|e| Error::query("write a template", e))?;
@@ -250,32 +292,8 @@ async fn insert_template(
     Ok(())
 }
 
-async fn insert_build(connection: &mut SqliteConnection, template: &TemplateId, build: &Build) -> Result<(), Error> {
-    sqlx::query(
-        "insert into builds
-            (id, template, status, created_at, finished_at, error, default_user, default_workdir, env)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-         on conflict (id) do update set status = excluded.status, finished_at = excluded.finished_at,
-            error = excluded.error, default_user = excluded.default_user,
-            default_workdir = excluded.default_workdir, env = excluded.env",
-    )
-    .bind(build.id.as_str())
-    .bind(template.as_str())
-    .bind(build.status.as_str())
-    .bind(micros(build.created_at))
-    .bind(build.finished_at.map(micros))
-    .bind(&build.error)
-    .bind(&build.default_user)
-    .bind(&build.default_workdir)
-    .bind(json("env", &build.env)?)
-    .execute(connection)
-    .await
-    .map_err(|e| Error::query("write a build", e))?;
-    Ok(())
-}
-
-fn template(row: &SqliteRow) -> Result<Template, Error> {
-    let row = Columns(row);
+fn decode(from: &SqliteRow) -> Result<Template, Error> {
+    let row = Columns(from);
     let aliases = row.text_or_none("aliases")?.unwrap_or_default();
     Ok(Template {
         id: row.id("id")?,
@@ -294,23 +312,13 @@ fn template(row: &SqliteRow) -> Result<Template, Error> {
         spawn_count: row.number("spawn_count")?,
         last_spawned_at: row.time_or_none("last_spawned_at")?,
         build: match row.text_or_none("build_id")? {
-            Some(_) => Some(build(&row)?),
+            Some(_) => Some(build::decode(from)?),
+            None => None,
+        },
+        newest: match row.text_or_none("newest_id")? {
+            Some(_) => Some((row.id("newest_id")?, build::status(&row, "newest_status")?)),
             None => None,
         },
         build_count: row.number("build_count")?,
-    })
-}
-
-fn build(row: &Columns<'_>) -> Result<Build, Error> {
-    let status = row.text("build_status")?;
-    Ok(Build {
-        id: row.id("build_id")?,
-        status: BuildStatus::parse(&status).ok_or_else(|| Error::decode("build_status", status))?,
-        created_at: row.time("build_created_at")?,
-        finished_at: row.time_or_none("build_finished_at")?,
-        error: row.text_or_none("build_error")?,
-        default_user: row.text("build_default_user")?,
-        default_workdir: row.text_or_none("build_default_workdir")?,
-        env: row.json("build_env")?,
     })
 }

@@ -138,14 +138,8 @@ impl App {
             template: template.id,
             build: build.id,
             alias: template.aliases.into_iter().next(),
-            resources: template.resources,
-            boot: Boot {
-                default_user: build.default_user,
-                default_workdir: build.default_workdir,
-                env: build.env,
-                start: None,
-                ready: None,
-            },
+            resources: build.resources,
+            boot: build.boot,
             disk: DiskSource::New,
         })
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cabana_server::config::Loaded;
-use cabana_server::{Config, DataDir, Server, TemplateSpec};
+use cabana_server::{Boot, Config, DataDir, Server, TemplateSpec};
 use cabana_types::{BuildId, Resources};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -182,8 +182,6 @@ pub(crate) fn base() -> TemplateSpec {
         build: BuildId::from_random([1; 16]),
         ready: true,
         resources: Resources { cpu_count: 2, memory_mb: 512, disk_mb: 1024, ..Resources::default() },
-        default_user: "user".into(),
-        default_workdir: None,
-        env: [("FROM".to_owned(), "template".to_owned())].into(),
+        boot: Boot { env: [("FROM".to_owned(), "template".to_owned())].into(), ..Boot::default() },
     }
 }

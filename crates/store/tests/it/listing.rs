@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use cabana_store::{Group, Order, Position, Sandbox, SandboxQuery, Store};
-use cabana_types::{Resources, TemplateId};
+use cabana_store::{Given, Group, Order, Position, Sandbox, SandboxQuery, Store};
+use cabana_types::TemplateId;
 
-use crate::{Place, at, build, insert, other_team, sandbox, sandbox_id, team, template_id};
+use crate::{Place, at, build, given, insert, other_team, sandbox, sandbox_id, team, template_id};
 
 fn all() -> SandboxQuery {
     SandboxQuery {
@@ -147,17 +147,8 @@ async fn templates_are_found_by_id_alias_and_namespace() {
     }
     // The same build again changes nothing; another build becomes the one that new sandboxes start from.
     for n in [1, 2] {
-        let id = store
-            .ensure_template(
-                TemplateId::from_random([7; 20]),
-                team().id,
-                "base".into(),
-                true,
-                Resources::default(),
-                build(n),
-            )
-            .await
-            .expect("ensure");
+        let given = Given { id: TemplateId::from_random([7; 20]), ..given(n) };
+        let id = store.ensure_template(given).await.expect("ensure");
         assert_eq!(id, template_id());
         let base = store.template(&id).await.expect("read").expect("base");
         assert_eq!((base.build, base.build_count), (Some(build(n)), u64::from(n)));

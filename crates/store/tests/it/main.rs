@@ -9,7 +9,7 @@ mod writing;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use cabana_store::{ApiKey, Boot, Build, BuildStatus, Idempotency, Inserted, Sandbox, Store, Team, Traffic};
+use cabana_store::{ApiKey, Boot, Build, BuildStatus, Given, Idempotency, Inserted, Sandbox, Store, Team, Traffic};
 use cabana_types::sandbox::State;
 use cabana_types::{BuildId, KeyId, LifePolicy, Resources, SandboxId, Secret, TeamId, TemplateId};
 use jiff::Timestamp;
@@ -35,9 +35,7 @@ impl Place {
     async fn furnished(&self) -> Store {
         let store = self.open().await;
         assert!(store.found(team(), key(1)).await.expect("found"));
-        let id =
-            store.ensure_template(template_id(), team().id, "base".into(), true, Resources::default(), build(1)).await;
-        assert_eq!(id.expect("template"), template_id());
+        assert_eq!(store.ensure_template(given(1)).await.expect("template"), template_id());
         store
     }
 }
@@ -71,16 +69,38 @@ fn template_id() -> TemplateId {
     TemplateId::from_random([1; 20])
 }
 
+/// The template `base` with a finished build.
+fn given(n: u8) -> Given {
+    Given {
+        id: template_id(),
+        team: team().id,
+        alias: "base".into(),
+        public: true,
+        build: build(n).id,
+        ready: true,
+        resources: Resources::default(),
+        boot: build(n).boot,
+        at: at(i64::from(n)),
+    }
+}
+
 fn build(n: u8) -> Build {
     Build {
         id: BuildId::from_random([n; 16]),
+        template: template_id(),
         status: BuildStatus::Ready,
+        resources: Resources::default(),
+        boot: Boot {
+            default_workdir: Some("/home/user".into()),
+            env: BTreeMap::from([("A".into(), "1".into())]),
+            ..Boot::default()
+        },
+        tags: vec!["default".into()],
         created_at: at(i64::from(n)),
-        finished_at: Some(at(i64::from(n) + 1)),
+        updated_at: at(i64::from(n)),
+        finished_at: Some(at(i64::from(n))),
         error: None,
-        default_user: "user".into(),
-        default_workdir: Some("/home/user".into()),
-        env: BTreeMap::from([("A".into(), "1".into())]),
+        failed_step: None,
     }
 }
 

@@ -3,12 +3,11 @@
 //! Which build it is stands in a file of the data directory before it is made. So a start that was cut off anywhere is gone on with: the
 //! build either is in the pool, whole, or is not.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cabana_runtime::Pool;
 use cabana_runtime::debian::{self, Progress};
-use cabana_server::{Config, TemplateSpec, Templates};
+use cabana_server::{Boot, Config, TemplateSpec, Templates};
 use cabana_types::limits::PIDS;
 use cabana_types::{BuildId, Resources};
 
@@ -48,9 +47,7 @@ impl Base {
                 disk_mb: limits.disk_mb,
                 pids: PIDS,
             },
-            default_user: DEFAULT_USER.to_owned(),
-            default_workdir: None,
-            env: BTreeMap::new(),
+            boot: Boot { default_user: DEFAULT_USER.to_owned(), ..Boot::default() },
         };
         templates.ensure(spec.clone()).await?;
         Ok(Self { pool: pool.clone(), templates, spec, has_earlier })

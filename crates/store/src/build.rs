@@ -1,0 +1,492 @@
+//! Builds of templates: from the wish for one to a root filesystem, or to why there is none. The logs are in `build_log.rs`, the tags that
+//! a build gets when it is ready in `tag.rs`.
+
+use std::time::Duration;
+
+use cabana_types::limits::PIDS;
+use cabana_types::{BuildId, Resources, TeamId, TemplateId};
+use jiff::Timestamp;
+use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteRow;
+
+use crate::column::{Columns, json, micros};
+use crate::{Boot, Error, Store, build_log, tag, template};
+
+/// How long a build may wait for its client to start it; uploads of large files are waited for.
+const MAX_WAIT: Duration = Duration::from_secs(6 * 3600);
+/// Length of the reason that is kept, bytes.
+const MAX_REASON_BYTES: usize = 16 * 1024;
+const NEVER_STARTED: &str = "the build was never started; request it again";
+const INTERRUPTED: &str = "the server was restarted during the build; start it again: finished steps are kept";
+
+/// How far a build is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BuildStatus {
+    /// Not begun.
+    Waiting,
+    /// Under way.
+    Building,
+    /// Its root filesystem is there.
+    Ready,
+    /// It failed.
+    Error,
+}
+
+impl BuildStatus {
+    /// The status as it is stored and as clients know it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            BuildStatus::Waiting => "waiting",
+            BuildStatus::Building => "building",
+            BuildStatus::Ready => "ready",
+            BuildStatus::Error => "error",
+        }
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        [Self::Waiting, Self::Building, Self::Ready, Self::Error].into_iter().find(|s| s.as_str() == text)
+    }
+}
+
+/// One build of a template: a root filesystem and what sandboxes of it start with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Build {
+    /// Its id, which names the root filesystem in the pool.
+    pub id: BuildId,
+    /// Its template.
+    pub template: TemplateId,
+    /// How far it is.
+    pub status: BuildStatus,
+    /// What its sandboxes get unless they ask for something else.
+    pub resources: Resources,
+    /// What they boot with.
+    pub boot: Boot,
+    /// The tags that it gets when it is ready.
+    pub tags: Vec<String>,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+    /// When it last came into another status.
+    pub updated_at: Timestamp,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// Where: `base`, `finalize` or the number of a step, from 1.
+    pub failed_step: Option<String>,
+}
+
+/// Which template a build is wanted of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// The team's template of this alias, which is made if there is none.
+    Alias(String),
+    /// One that is there.
+    Template(TemplateId),
+}
+
+/// The wish for a build.
+#[derive(Debug, Clone)]
+pub struct BuildRequest {
+    /// Whose.
+    pub team: TeamId,
+    /// Of what.
+    pub wanted: Wanted,
+    /// The id that the template gets if it is new.
+    pub template: TemplateId,
+    /// The id that the build gets.
+    pub build: BuildId,
+    /// The tags that it gets when it is ready, at least one.
+    pub tags: Vec<String>,
+    /// What its sandboxes get.
+    pub resources: Resources,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// How much of something a team may have.
+#[derive(Debug, Clone, Copy)]
+pub struct BuildLimits {
+    /// Templates of a team.
+    pub templates: u32,
+    /// Builds of a team that wait or are under way.
+    pub builds: u32,
+    /// Tags of a template.
+    pub tags: u32,
+}
+
+/// The columns of a build `b`.
+pub(crate) const COLUMNS: &str = "b.id as build_id, b.template as build_template, b.status as build_status,
+    b.cpu_count as build_cpu_count, b.memory_mb as build_memory_mb, b.disk_mb as build_disk_mb, b.boot as build_boot,
+    b.tags as build_tags, b.created_at as build_created_at, b.updated_at as build_updated_at,
+    b.finished_at as build_finished_at, b.error as build_error, b.failed_step as build_failed_step";
+
+impl Store {
+    /// A build, whoever's it is.
+    pub async fn build(&self, id: &BuildId) -> Result<Option<Build>, Error> {
+        let row = sqlx::query(sqlx::AssertSqlSafe(format!("select {COLUMNS} from builds b where b.id = $1")))
+            .bind(id.as_str())
+            .fetch_optional(self.reader())
+            .await
+            .map_err(|e| Error::query("read a build", e))?;
+        row.as_ref().map(decode).transpose()
+    }
+
+    /// The builds of a template, newest first, at most `limit`.
+    pub async fn builds(&self, id: &TemplateId, limit: u32) -> Result<Vec<Build>, Error> {
+        let rows = sqlx::query(sqlx::AssertSqlSafe(format!(
+            "select {COLUMNS} from builds b where b.template = $1 order by b.created_at desc, b.id limit $2"
+        )))
+        .bind(id.as_str())
+        .bind(limit)
+        .fetch_all(self.reader())
+        .await
+        .map_err(|e| Error::query("list builds", e))?;
+        rows.iter().map(decode).collect()
+    }
+
+    /// Every build there is.
+    pub async fn all_builds(&self) -> Result<Vec<(BuildId, BuildStatus)>, Error> {
+        let rows = sqlx::query("select id, status from builds")
+            .fetch_all(self.reader())
+            .await
+            .map_err(|e| Error::query("list all builds", e))?;
+        rows.iter().map(|row| Ok((Columns(row).id("id")?, status(&Columns(row), "status")?))).collect()
+    }
+
+    /// How many builds of a team wait, and how many are under way.
+    pub async fn unfinished_builds(&self, team: &TeamId) -> Result<(u64, u64), Error> {
+        let row = sqlx::query(
+            "select count(*) filter (where b.status = 'waiting') as waiting, count(*) filter (where b.status = 'building') as building
+             from builds b join templates t on t.id = b.template where t.team = $1 and b.status in ('waiting', 'building')",
+        )
+        .bind(team.as_str())
+        .fetch_one(self.reader())
+        .await
+        .map_err(|e| Error::query("count builds", e))?;
+        Ok((Columns(&row).number("waiting")?, Columns(&row).number("building")?))
+    }
+
+    /// Finished builds that no tag names and that neither a sandbox nor a snapshot uses, and failed ones, if they ended before a time.
+    pub async fn untagged_builds(&self, before: Timestamp) -> Result<Vec<BuildId>, Error> {
+        let ids: Vec<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(format!(
+            "select b.id from builds b where b.status in ('ready', 'error') and b.finished_at < $1 and {UNUSED}"
+        )))
+        .bind(micros(before))
+        .fetch_all(self.reader())
+        .await
+        .map_err(|e| Error::query("list builds without tags", e))?;
+        ids.into_iter().map(|id| Ok(id.parse()?)).collect()
+    }
+
+    /// Writes down that a build is wanted, which waits until it is begun, and makes the template if there is none. Answers the template's id.
+    pub async fn request_build(&self, request: BuildRequest, limits: BuildLimits) -> Result<TemplateId, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                expire_waiting(connection, &request.team, request.at).await?;
+                let unfinished: u32 = sqlx::query_scalar(
+                    "select count(*) from builds b join templates t on t.id = b.template
+                     where t.team = $1 and b.status in ('waiting', 'building')",
+                )
+                .bind(request.team.as_str())
+                .fetch_one(&mut *connection)
+                .await
+                .map_err(|e| Error::query("count builds", e))?;
+                if unfinished >= limits.builds {
+                    return Err(Error::TooMany { what: "builds that wait or are under way", limit: limits.builds });
+                }
+                let template = find_or_make(connection, &request, limits.templates).await?;
+                check_tags(connection, &template, &request.tags, limits.tags).await?;
+                let build = Build {
+                    id: request.build,
+                    template: template.clone(),
+                    status: BuildStatus::Waiting,
+                    resources: request.resources,
+                    boot: Boot::default(),
+                    tags: request.tags,
+                    created_at: request.at,
+                    updated_at: request.at,
+                    finished_at: None,
+                    error: None,
+                    failed_step: None,
+                };
+                insert(connection, &build).await?;
+                Ok(template)
+            })
+        })
+        .await
+    }
+
+    /// A waiting build begins.
+    pub async fn begin_build(&self, id: BuildId, at: Timestamp) -> Result<Build, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let build = only(connection, &id, &[BuildStatus::Waiting]).await?;
+                set_status(connection, &id, BuildStatus::Building, at).await?;
+                Ok(Build { status: BuildStatus::Building, updated_at: at, ..build })
+            })
+        })
+        .await
+    }
+
+    /// A build's root filesystem is there: it gets its tags, all at once.
+    pub async fn finish_build(&self, id: BuildId, boot: Boot, at: Timestamp) -> Result<Build, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let build = only(connection, &id, &[BuildStatus::Building]).await?;
+                let build = Build {
+                    status: BuildStatus::Ready,
+                    boot,
+                    updated_at: at,
+                    finished_at: Some(at),
+                    error: None,
+                    failed_step: None,
+                    ..build
+                };
+                insert(connection, &build).await?;
+                for name in &build.tags {
+                    tag::assign(connection, &build, name, at).await?;
+                }
+                Ok(build)
+            })
+        })
+        .await
+    }
+
+    /// A build that waits or is under way ends without a root filesystem.
+    pub async fn fail_build(
+        &self,
+        id: BuildId,
+        step: Option<String>,
+        message: String,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                only(connection, &id, &[BuildStatus::Waiting, BuildStatus::Building]).await?;
+                set_status(connection, &id, BuildStatus::Error, at).await?;
+                sqlx::query("update builds set finished_at = $2, error = $3, failed_step = $4 where id = $1")
+                    .bind(id.as_str())
+                    .bind(micros(at))
+                    .bind(build_log::cut(&message, MAX_REASON_BYTES))
+                    .bind(step)
+                    .execute(connection)
+                    .await
+                    .map_err(|e| Error::query("write why a build failed", e))?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// Nothing is under way any more: the server starts. Answers the builds that were.
+    pub async fn interrupt_builds(&self, at: Timestamp) -> Result<Vec<BuildId>, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let ids: Vec<String> = sqlx::query_scalar(
+                    "update builds set status = 'error', error = $1, updated_at = $2, finished_at = $2
+                     where status = 'building' returning id",
+                )
+                .bind(INTERRUPTED)
+                .bind(micros(at))
+                .fetch_all(connection)
+                .await
+                .map_err(|e| Error::query("end builds that were interrupted", e))?;
+                ids.into_iter().map(|id| Ok(id.parse()?)).collect()
+            })
+        })
+        .await
+    }
+
+    /// Forgets a build that has ended, unless a tag, a sandbox or a snapshot needs it. Answers whether it is gone.
+    pub async fn delete_build(&self, id: BuildId) -> Result<bool, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let done = sqlx::query(sqlx::AssertSqlSafe(format!(
+                    "delete from builds as b where b.id = $1 and b.status in ('ready', 'error') and {UNUSED}"
+                )))
+                .bind(id.as_str())
+                .execute(connection)
+                .await
+                .map_err(|e| Error::query("forget a build", e))?;
+                Ok(done.rows_affected() > 0)
+            })
+        })
+        .await
+    }
+}
+
+/// That nothing needs a build `b`.
+const UNUSED: &str = "not exists (select 1 from templates where build = b.id)
+    and not exists (select 1 from template_tags where build = b.id)
+    and not exists (select 1 from sandboxes where build = b.id and state <> 'ended')
+    and not exists (select 1 from snapshots where build = b.id)";
+
+/// The template that a build is wanted of.
+async fn find_or_make(
+    connection: &mut SqliteConnection,
+    request: &BuildRequest,
+    most: u32,
+) -> Result<TemplateId, Error> {
+    let alias = match &request.wanted {
+        Wanted::Template(id) => {
+            let there: bool = sqlx::query_scalar("select exists (select 1 from templates where id = $1 and team = $2)")
+                .bind(id.as_str())
+                .bind(request.team.as_str())
+                .fetch_one(connection)
+                .await
+                .map_err(|e| Error::query("find a template", e))?;
+            return if there { Ok(id.clone()) } else { Err(Error::NoTemplate(id.clone())) };
+        }
+        Wanted::Alias(alias) => alias,
+    };
+    if let Some(known) = template::by_own_alias(connection, &request.team, alias).await? {
+        return Ok(known);
+    }
+    let taken: bool = sqlx::query_scalar("select exists (select 1 from snapshots where team = $1 and name = $2)")
+        .bind(request.team.as_str())
+        .bind(alias)
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(|e| Error::query("look for a snapshot's name", e))?;
+    if taken {
+        return Err(Error::NameTaken { name: alias.clone() });
+    }
+    let count: u32 = sqlx::query_scalar("select count(*) from templates where team = $1")
+        .bind(request.team.as_str())
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(|e| Error::query("count templates", e))?;
+    if count >= most {
+        return Err(Error::TooMany { what: "templates", limit: most });
+    }
+    template::insert(connection, &request.template, &request.team, alias, false, request.resources, request.at).await?;
+    Ok(request.template.clone())
+}
+
+/// Refuses tags that a template would have too many with, those of its unfinished builds included.
+async fn check_tags(
+    connection: &mut SqliteConnection,
+    template: &TemplateId,
+    wanted: &[String],
+    most: u32,
+) -> Result<(), Error> {
+    let mut all = tag::names(connection, template).await?;
+    let promised: Vec<String> =
+        sqlx::query_scalar("select tags from builds where template = $1 and status in ('waiting', 'building')")
+            .bind(template.as_str())
+            .fetch_all(connection)
+            .await
+            .map_err(|e| Error::query("read promised tags", e))?;
+    for tags in promised {
+        all.extend(serde_json::from_str::<Vec<String>>(&tags).map_err(|e| Error::decode("tags", e))?);
+    }
+    let before = all.len();
+    all.extend(wanted.iter().cloned());
+    tag::check_count(&all, before, most)
+}
+
+/// Builds that nobody has started for long do not keep their team from others.
+async fn expire_waiting(connection: &mut SqliteConnection, team: &TeamId, now: Timestamp) -> Result<(), Error> {
+    sqlx::query(
+        "update builds set status = 'error', error = $3, updated_at = $4, finished_at = $4
+         where status = 'waiting' and created_at < $2 and template in (select id from templates where team = $1)",
+    )
+    .bind(team.as_str())
+    .bind(micros(now - MAX_WAIT))
+    .bind(NEVER_STARTED)
+    .bind(micros(now))
+    .execute(connection)
+    .await
+    .map_err(|e| Error::query("end builds that were never started", e))?;
+    Ok(())
+}
+
+/// A build, if it is in one of these states.
+async fn only(connection: &mut SqliteConnection, id: &BuildId, among: &[BuildStatus]) -> Result<Build, Error> {
+    let build = read(connection, id).await?.ok_or_else(|| Error::NoBuild(id.clone()))?;
+    if among.contains(&build.status) {
+        return Ok(build);
+    }
+    Err(Error::BuildStatus { id: id.clone(), status: build.status.as_str() })
+}
+
+pub(crate) async fn read(connection: &mut SqliteConnection, id: &BuildId) -> Result<Option<Build>, Error> {
+    let row = sqlx::query(sqlx::AssertSqlSafe(format!("select {COLUMNS} from builds b where b.id = $1")))
+        .bind(id.as_str())
+        .fetch_optional(connection)
+        .await
+        .map_err(|e| Error::query("read a build", e))?;
+    row.as_ref().map(decode).transpose()
+}
+
+async fn set_status(
+    connection: &mut SqliteConnection,
+    id: &BuildId,
+    status: BuildStatus,
+    at: Timestamp,
+) -> Result<(), Error> {
+    sqlx::query("update builds set status = $2, updated_at = $3 where id = $1")
+        .bind(id.as_str())
+        .bind(status.as_str())
+        .bind(micros(at))
+        .execute(connection)
+        .await
+        .map_err(|e| Error::query("write a build's status", e))?;
+    Ok(())
+}
+
+/// Writes a build, or what has changed about it.
+pub(crate) async fn insert(connection: &mut SqliteConnection, build: &Build) -> Result<(), Error> {
+    sqlx::query(
+        "insert into builds (id, template, status, cpu_count, memory_mb, disk_mb, boot, tags, created_at, updated_at, finished_at,
+            error, failed_step) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+         on conflict (id) do update set status = excluded.status, cpu_count = excluded.cpu_count,
+            memory_mb = excluded.memory_mb, disk_mb = excluded.disk_mb, boot = excluded.boot,
+            updated_at = excluded.updated_at, finished_at = excluded.finished_at, error = excluded.error,
+            failed_step = excluded.failed_step",
+    )
+    .bind(build.id.as_str())
+    .bind(build.template.as_str())
+    .bind(build.status.as_str())
+    .bind(build.resources.cpu_count)
+    .bind(build.resources.memory_mb)
+    .bind(build.resources.disk_mb)
+    .bind(json("boot", &build.boot)?)
+    .bind(json("tags", &build.tags)?)
+    .bind(micros(build.created_at))
+    .bind(micros(build.updated_at))
+    .bind(build.finished_at.map(micros))
+    .bind(&build.error)
+    .bind(&build.failed_step)
+    .execute(connection)
+    .await
+    .map_err(|e| Error::query("write a build", e))?;
+    Ok(())
+}
+
+pub(crate) fn status(row: &Columns<'_>, column: &'static str) -> Result<BuildStatus, Error> {
+    let text = row.text(column)?;
+    BuildStatus::parse(&text).ok_or_else(|| Error::decode(column, text))
+}
+
+pub(crate) fn decode(row: &SqliteRow) -> Result<Build, Error> {
+    let row = Columns(row);
+    Ok(Build {
+        id: row.id("build_id")?,
+        template: row.id("build_template")?,
+        status: status(&row, "build_status")?,
+        resources: Resources {
+            cpu_count: row.number("build_cpu_count")?,
+            memory_mb: row.number("build_memory_mb")?,
+            disk_mb: row.number("build_disk_mb")?,
+            pids: PIDS,
+        },
+        boot: row.json("build_boot")?,
+        tags: row.json("build_tags")?,
+        created_at: row.time("build_created_at")?,
+        updated_at: row.time("build_updated_at")?,
+        finished_at: row.time_or_none("build_finished_at")?,
+        error: row.text_or_none("build_error")?,
+        failed_step: row.text_or_none("build_failed_step")?,
+    })
+}
