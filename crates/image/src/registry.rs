@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::http::{HeaderMap, HeaderValue, header};
+use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use url::Url;
 
@@ -203,10 +204,12 @@ impl Registry {
         self.blob(sessions, number, &manifest.config, blobs, limits, progress).await?;
         let config = blobs.read(manifest.config.digest, MAX_CONFIG)?;
         manifest::ImageConfig::parse(&config, manifest.layers.len())?;
-        stream::iter(layers.iter().map(|layer| self.blob(sessions, number, layer, blobs, limits, progress)))
-            .buffer_unordered(limits.parallel.max(1))
-            .try_collect::<Vec<()>>()
-            .await?;
+        let mut fetching: Vec<BoxFuture<'_, Result<()>>> = Vec::new();
+        for layer in &layers {
+            // Boxed one by one: through a closure the compiler cannot see that the whole may move between threads.
+            fetching.push(Box::pin(self.blob(sessions, number, layer, blobs, limits, progress)));
+        }
+        stream::iter(fetching).buffer_unordered(limits.parallel.max(1)).try_collect::<Vec<()>>().await?;
         let store = blobs.clone();
         blocking(move || Image::from_manifest(&store, digest, &manifest, pins)).await
     }

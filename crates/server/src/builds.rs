@@ -1,6 +1,244 @@
 //! Building templates: from steps or a Dockerfile to a root filesystem. Each step runs in a sandbox of its own on a copy of what the step before left, and is kept under a key of everything
 //! that makes it, so that a build that was built before is not built again.
 
+mod accounts;
+mod base;
+mod command;
+mod copying;
+mod failure;
+mod files;
+mod finish;
+mod job;
+mod log;
 mod order;
+mod stage;
+mod steps;
+mod sweep;
 
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use cabana_image::blobs::Blobs;
+use cabana_image::registry::Patience;
+use cabana_image::sources::Sources;
+use cabana_runtime::Pool;
+use cabana_runtime::error::chain;
+use cabana_store::{LogLevel, Store};
+use cabana_types::BuildId;
+use jiff::Timestamp;
+use tokio::sync::{RwLock, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::{self, Config};
+use crate::error::Error;
+use crate::lifecycle::Lifecycle;
+pub use files::{Files, ReceiveError};
+use job::{Job, Made};
 pub use order::{Order, Origin, Recipe};
+
+/// Steps that run at the same time, of all builds.
+const STEPS_AT_ONCE: usize = 4;
+/// How long builds may take to end when the server stops.
+const STOP_WAIT: Duration = Duration::from_secs(10);
+
+/// What builds templates.
+pub struct Builds {
+    store: Store,
+    lifecycle: Arc<Lifecycle>,
+    settings: config::Builds,
+    /// The operator's word on registries.
+    sources: Sources,
+    patience: Patience,
+    blobs: Blobs,
+    files: Files,
+    /// Where contexts are unpacked.
+    work: PathBuf,
+    /// Builds at the same time; others wait.
+    turns: Semaphore,
+    steps: Semaphore,
+    /// Held by builds for reading: layers are removed only while none is under way.
+    layers: RwLock<()>,
+    under_way: Mutex<HashMap<BuildId, UnderWay>>,
+    tasks: TaskTracker,
+    stopping: CancellationToken,
+}
+
+#[derive(Debug, Clone)]
+struct UnderWay {
+    cancel: CancellationToken,
+    ended: CancellationToken,
+}
+
+/// Why a build was not begun.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The server stops.
+    #[error("the server is shutting down")]
+    Busy,
+    /// This server cannot do it.
+    #[error("{0}")]
+    NotSupported(String),
+    /// The store refused or failed.
+    #[error(transparent)]
+    Store(#[from] cabana_store::Error),
+}
+
+impl std::fmt::Debug for Builds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builds").field("under_way", &self.under_way().len()).finish_non_exhaustive()
+    }
+}
+
+impl Builds {
+    /// Takes up what an earlier server left: builds that were under way have failed, what they had unpacked goes.
+    pub async fn open(store: Store, lifecycle: Arc<Lifecycle>, config: &Config) -> Result<Arc<Self>, Error> {
+        for build in store.interrupt_builds(Timestamp::now()).await? {
+            tracing::warn!(%build, "a build was interrupted by the end of the server before");
+        }
+        let work = config.data_dir.join("work");
+        let (directory, uploads, images) =
+            (work.clone(), config.data_dir.join("files"), config.data_dir.join("images"));
+        let opened = tokio::task::spawn_blocking(move || {
+            make_empty(&directory)?;
+            Ok::<_, std::io::Error>((Files::open(&uploads)?, base::open_blobs(&images).map_err(std::io::Error::other)?))
+        });
+        let (files, blobs) =
+            opened.await.map_err(std::io::Error::other).and_then(|opened| opened).map_err(Error::Builds)?;
+        let settings = config.builds.clone();
+        let builds = Arc::new(Self {
+            store,
+            lifecycle,
+            sources: config.images.clone(),
+            patience: Patience::default(),
+            blobs,
+            files,
+            work,
+            turns: Semaphore::new(settings.concurrent as usize),
+            steps: Semaphore::new(STEPS_AT_ONCE),
+            layers: RwLock::default(),
+            under_way: Mutex::default(),
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+            settings,
+        });
+        builds.tasks.spawn(Arc::clone(&builds).keep_sweeping());
+        Ok(builds)
+    }
+
+    /// Begins a build that waits. It goes on by itself.
+    pub async fn start(self: &Arc<Self>, order: Order) -> Result<(), StartError> {
+        if self.stopping.is_cancelled() {
+            return Err(StartError::Busy);
+        }
+        let pool = self.lifecycle.pool().filter(|pool| pool.copies()).cloned().ok_or_else(|| {
+            let text = "Templates can only be built where the pool is btrfs: put the data directory on btrfs, or set pool.kind";
+            StartError::NotSupported(text.to_owned())
+        })?;
+        self.store.begin_build(order.build.clone(), Timestamp::now()).await?;
+        let under_way = UnderWay { cancel: self.stopping.child_token(), ended: CancellationToken::new() };
+        self.under_way().insert(order.build.clone(), under_way.clone());
+        self.tasks.spawn(Arc::clone(self).build(order, pool, under_way));
+        Ok(())
+    }
+
+    /// Ends a build, if it is under way, and returns when it has ended.
+    pub async fn cancel(&self, build: &BuildId) {
+        let found = self.under_way().get(build).cloned();
+        if let Some(found) = found {
+            found.cancel.cancel();
+            found.ended.cancelled().await;
+        }
+    }
+
+    /// What clients have uploaded.
+    pub fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// Ends all builds, which fail.
+    pub async fn stop(&self) {
+        self.stopping.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(STOP_WAIT, self.tasks.wait()).await.is_err() {
+            tracing::warn!("some builds did not end in time; the next start removes what they leave");
+        }
+    }
+
+    async fn build(self: Arc<Self>, order: Order, pool: Arc<Pool>, under_way: UnderWay) {
+        let id = order.build.clone();
+        let time = Duration::from_secs(u64::from(self.settings.timeout_minutes) * 60);
+        let job = Arc::new(Job::new(Arc::clone(&self), pool, order, time));
+        let flushed = CancellationToken::new();
+        let flushing = self.tasks.spawn(job.log.clone().keep_flushing(flushed.clone()));
+        let outcome = tokio::select! {
+            () = under_way.cancel.cancelled() => {
+                let why = if self.stopping.is_cancelled() { "the server was stopped; start the build again: finished steps are kept" } else { "it was cancelled" };
+                Err(failure::Failure::new("", why))
+            }
+            () = tokio::time::sleep(time) => {
+                let minutes = self.settings.timeout_minutes;
+                Err(failure::Failure::new("", format!("it took longer than {minutes} minutes (builds.timeout_minutes)")))
+            }
+            outcome = self.work(Arc::clone(&job)) => outcome,
+        };
+        job.stop.cancel();
+        let used = job.take_used();
+        if let Err(error) = self.store.touch_layers(used, Timestamp::now()).await {
+            tracing::warn!(error = chain(&error), "the use of layers could not be noted");
+        }
+        match &outcome {
+            Ok(_) => job.log.write(LogLevel::Info, Some(finish::FINALIZE), "the template is ready"),
+            Err(failure) => {
+                let step = (!failure.step.is_empty()).then_some(failure.step.as_str());
+                job.log.write(LogLevel::Error, step, failure.message.clone());
+            }
+        }
+        // The log is complete before the status tells clients that nothing more comes.
+        flushed.cancel();
+        let _ = flushing.await;
+        self.settle(&id, outcome).await;
+        self.under_way().remove(&id);
+        under_way.ended.cancel();
+    }
+
+    async fn work(&self, job: Arc<Job>) -> Result<Made, failure::Failure> {
+        let _turn = self.turns.acquire().await;
+        let _layers = self.layers.read().await;
+        let made = Box::pin(job.make()).await?;
+        Box::pin(job.finish(&made)).await?;
+        Ok(made)
+    }
+
+    /// Writes how a build ended. Until that is written, the next start would call it interrupted.
+    async fn settle(&self, id: &BuildId, outcome: Result<Made, failure::Failure>) {
+        let now = Timestamp::now();
+        let written = match outcome {
+            Ok(made) => self.store.finish_build(id.clone(), made.boot, now).await.map(drop),
+            Err(failure) => {
+                let step = (!failure.step.is_empty()).then_some(failure.step);
+                self.store.fail_build(id.clone(), step, failure.message, now).await
+            }
+        };
+        match written {
+            Ok(()) => {}
+            // Its template was deleted meanwhile: what is left of it goes with the next sweep.
+            Err(error) => tracing::warn!(build = %id, error = chain(&error), "how a build ended could not be written"),
+        }
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, HashMap<BuildId, UnderWay>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A directory of our own with nothing in it.
+fn make_empty(path: &std::path::Path) -> std::io::Result<()> {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700).create(path)
+}

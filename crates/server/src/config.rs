@@ -6,6 +6,7 @@ mod layers;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+pub use cabana_image::sources::Sources;
 use cabana_runtime::{ColdConfig, ColdPatience as Patience};
 use cabana_types::Secret;
 use cabana_types::limits::{CPU_COUNT, DISK_MB, MAX_TIMEOUT_SECONDS, MEMORY_MB};
@@ -42,6 +43,10 @@ pub struct Config {
     pub metrics: Metrics,
     /// How events are sent to webhooks.
     pub webhooks: Webhooks,
+    /// How templates are built.
+    pub builds: Builds,
+    /// Where their images come from.
+    pub images: Sources,
     /// How sandboxes sleep.
     pub pause: Pause,
     /// Where the disks of long-sleeping sandboxes go.
@@ -136,6 +141,22 @@ pub enum PoolKind {
 pub struct Metrics {
     /// Seconds between two samples of a sandbox.
     pub interval_seconds: u32,
+}
+
+/// How templates are built.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Builds {
+    /// Largest archive that is taken from a client, MiB.
+    pub max_upload_mb: u32,
+    /// Builds at the same time; others wait.
+    pub concurrent: u32,
+    /// How long one may take, minutes.
+    pub timeout_minutes: u32,
+    /// Days for which results of steps, images and uploads are kept after their last use.
+    pub cache_days: u32,
+    /// Days for which a build without a tag is kept.
+    pub keep_untagged_days: u32,
 }
 
 /// How events are sent to webhooks.
@@ -302,6 +323,7 @@ impl Config {
                 return Err(("tls.mode", "\"files\" needs domain: the name that the certificate is for".to_owned()));
             }
         }
+        self.images.check().map_err(|error| ("images", error.chain()))?;
         let location = &self.archive.location;
         if !location.is_empty() && !location.starts_with('/') && !location.starts_with("s3://") {
             let text = format!("{location:?} is neither an absolute path nor s3://bucket/prefix");
@@ -320,6 +342,11 @@ impl Config {
             ("limits.start_seconds", limits.start_seconds, 1..=3600, false),
             ("network.spare_slots", self.network.spare_slots, 0..=256, false),
             ("metrics.interval_seconds", self.metrics.interval_seconds, 1..=3600, false),
+            ("builds.max_upload_mb", self.builds.max_upload_mb, 1..=1_048_576, false),
+            ("builds.concurrent", self.builds.concurrent, 1..=64, false),
+            ("builds.timeout_minutes", self.builds.timeout_minutes, 1..=1440, false),
+            ("builds.cache_days", self.builds.cache_days, 1..=3650, false),
+            ("builds.keep_untagged_days", self.builds.keep_untagged_days, 1..=3650, false),
             ("webhooks.timeout_seconds", self.webhooks.timeout_seconds, 1..=60, false),
             ("webhooks.retry_seconds", self.webhooks.retry_seconds, 1..=3600, false),
             ("retention.tombstone_days", self.retention.tombstone_days, 0..=3650, false),

@@ -45,6 +45,9 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// What builds need is not there.
+    #[error("open the directories of builds")]
+    Builds(#[source] std::io::Error),
     /// There is no encryption.
     #[error("encrypt the listener")]
     Tls(#[from] crate::tls::TlsError),

@@ -49,6 +49,7 @@ use replacement::Replacements;
 use sampling::Teams;
 use usage::Meter;
 
+pub(crate) use bench::{BenchError, BenchSpec};
 pub use create::{CreateError, Wish};
 pub use drive::ChangeError;
 pub use history::Range;
@@ -185,6 +186,11 @@ impl Lifecycle {
     /// How many there may be.
     pub fn max_sandboxes(&self) -> u32 {
         self.max_sandboxes
+    }
+
+    /// Where root filesystems are kept, if they can be made here.
+    pub(crate) fn pool(&self) -> Option<&Arc<cabana_runtime::Pool>> {
+        self.backend.pool()
     }
 
     /// The backend's name.

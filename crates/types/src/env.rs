@@ -52,6 +52,18 @@ pub const WEBHOOKS_ALLOW_PRIVATE: &str = "CABANA_WEBHOOKS_ALLOW_PRIVATE";
 pub const WEBHOOKS_TIMEOUT_SECONDS: &str = "CABANA_WEBHOOKS_TIMEOUT_SECONDS";
 /// Seconds after which an event is sent again, the first time.
 pub const WEBHOOKS_RETRY_SECONDS: &str = "CABANA_WEBHOOKS_RETRY_SECONDS";
+/// Largest archive of files for a build, MiB.
+pub const MAX_UPLOAD_MB: &str = "CABANA_MAX_UPLOAD_MB";
+/// Builds at the same time.
+pub const BUILDS_CONCURRENT: &str = "CABANA_BUILDS_CONCURRENT";
+/// How long a build may take, minutes.
+pub const BUILD_TIMEOUT_MINUTES: &str = "CABANA_BUILD_TIMEOUT_MINUTES";
+/// Days for which results of steps are kept after their last use.
+pub const BUILD_CACHE_DAYS: &str = "CABANA_BUILD_CACHE_DAYS";
+/// Days for which a build without a tag is kept.
+pub const KEEP_UNTAGGED_DAYS: &str = "CABANA_KEEP_UNTAGGED_DAYS";
+/// Files with certificate authorities of registries.
+pub const IMAGE_AUTHORITIES: &str = "CABANA_IMAGE_AUTHORITIES";
 /// Days for which an ended sandbox is remembered.
 pub const TOMBSTONE_DAYS: &str = "CABANA_TOMBSTONE_DAYS";
 /// Configuration file of the server.

@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::{Config, ConfigError, DEFAULT_FILE, DEFAULTS};
 
 /// Settings that an environment variable can set.
-const VARIABLES: [(&str, &str); 36] = [
+const VARIABLES: [(&str, &str); 42] = [
     (env::LISTEN, "listen"),
     (env::ALLOW_INSECURE_LISTEN, "allow_insecure_listen"),
     (env::DATA_DIR, "data_dir"),
@@ -35,6 +35,12 @@ const VARIABLES: [(&str, &str); 36] = [
     (env::WEBHOOKS_ALLOW_PRIVATE, "webhooks.allow_private"),
     (env::WEBHOOKS_TIMEOUT_SECONDS, "webhooks.timeout_seconds"),
     (env::WEBHOOKS_RETRY_SECONDS, "webhooks.retry_seconds"),
+    (env::MAX_UPLOAD_MB, "builds.max_upload_mb"),
+    (env::BUILDS_CONCURRENT, "builds.concurrent"),
+    (env::BUILD_TIMEOUT_MINUTES, "builds.timeout_minutes"),
+    (env::BUILD_CACHE_DAYS, "builds.cache_days"),
+    (env::KEEP_UNTAGGED_DAYS, "builds.keep_untagged_days"),
+    (env::IMAGE_AUTHORITIES, "images.authorities"),
     (env::TOMBSTONE_DAYS, "retention.tombstone_days"),
     (env::RECLAIM_MEMORY, "pause.reclaim_memory"),
     (env::ARCHIVE_LOCATION, "archive.location"),
@@ -48,6 +54,9 @@ const VARIABLES: [(&str, &str); 36] = [
     (env::FAILED_HOURS, "retention.failed_hours"),
     (env::CONFIG, ""),
 ];
+
+/// Settings that are tables with names of the operator's own, and so can only be set in a file. What a file says is added to the defaults.
+const TABLES: [&str; 2] = ["images.aliases", "images.hosts"];
 
 /// The setting that is shown to nobody.
 const SECRET: &str = "archive.secret";
@@ -170,7 +179,7 @@ fn flatten(prefix: &str, table: Table, source: &Source, into: &mut Settings) {
     for (name, value) in table {
         let full = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
         match value {
-            Value::Table(inner) => flatten(&full, inner, source, into),
+            Value::Table(inner) if !TABLES.contains(&full.as_str()) => flatten(&full, inner, source, into),
             value => {
                 into.insert(full, (value, source.clone()));
             }
@@ -181,6 +190,11 @@ fn flatten(prefix: &str, table: Table, source: &Source, into: &mut Settings) {
 /// Sets a setting that the defaults know.
 fn overlay(settings: &mut Settings, name: &str, value: Value, source: &Source) -> Result<(), ConfigError> {
     match settings.get_mut(name) {
+        Some((Value::Table(before), from)) if value.is_table() => {
+            before.extend(value.as_table().cloned().unwrap_or_default());
+            *from = source.clone();
+            Ok(())
+        }
         Some(slot) => {
             *slot = (value, source.clone());
             Ok(())
@@ -269,7 +283,8 @@ mod tests {
     fn every_setting_has_a_variable_and_is_described() {
         let loaded = read(None, &[], &[]).expect("defaults");
         for name in loaded.settings.keys() {
-            assert!(VARIABLES.iter().any(|(_, setting)| setting == name), "{name} has no variable");
+            let known = VARIABLES.iter().any(|(_, setting)| setting == name) || TABLES.contains(&name.as_str());
+            assert!(known, "{name} has no variable");
         }
         for (variable, setting) in VARIABLES {
             if setting.is_empty() {
@@ -299,6 +314,17 @@ mod tests {
         assert!(line("limits.cpu_count").ends_with("# --limits.cpu-count"));
         assert!(line("limits.max_sandboxes").ends_with("config.toml"));
         assert!(line("limits.memory_mb").ends_with("# default"));
+    }
+
+    #[test]
+    fn tables_of_the_operators_own_names_are_added_to() {
+        let file = "[images.aliases]\n\"corp/tools\" = \"tools\"\n[images.hosts.\"registry.lan:5000\"]\nplain_http = true\ninternal = true\n";
+        let images = read(Some(file), &[], &[]).expect("valid").config.images;
+        assert_eq!(images.aliases["corp/tools"], "tools");
+        assert_eq!(images.aliases["e2bdev/base"], "base", "the defaults stay");
+        assert!(images.hosts["registry.lan:5000"].internal);
+        assert!(complaint("[images.hosts.\"a b\"]\ninternal = true", &[], &[]).contains("images"));
+        assert!(complaint("[images.hosts.\"x\"]\nproxy = 1", &[], &[]).contains("config.toml"));
     }
 
     #[test]

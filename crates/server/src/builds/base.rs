@@ -1,0 +1,165 @@
+//! What a build begins with: an image, a template, or nothing.
+
+use cabana_image::blobs::Blobs;
+use cabana_image::manifest::Defaults;
+use cabana_image::registry::{Credentials, Event, Progress, PullLimits, Registry};
+use cabana_image::sources::Base;
+use cabana_image::unpack::Limits;
+use cabana_image::{Digest, Image, Reference};
+use cabana_runtime::Tree;
+use cabana_store::{Boot, BuildStatus};
+use cabana_types::BuildId;
+
+use super::failure::Failure;
+use super::job::Job;
+
+/// The name of the log's part that is about it.
+pub(super) const BASE: &str = "base";
+/// Images of this name are templates: `cabana/NAME`.
+const OWN: &str = "cabana/";
+
+/// A tree and the key of everything that made it.
+#[derive(Debug, Clone)]
+pub(super) struct Ground {
+    /// Where it is.
+    pub(super) tree: Tree,
+    /// What it is called in the keys of what follows.
+    pub(super) key: Digest,
+}
+
+impl Ground {
+    /// What a step of this key left.
+    pub(super) fn layer(key: Digest) -> Self {
+        Self { tree: Tree::Layer(key.hex()), key }
+    }
+
+    /// A template's finished build.
+    pub(super) fn build(build: &BuildId) -> Self {
+        Self { tree: Tree::Build(build.clone()), key: Digest::of(format!("build {build}").as_bytes()) }
+    }
+}
+
+/// A base, and how it wants to be run.
+#[derive(Debug, Clone)]
+pub(super) struct Begun {
+    pub(super) ground: Ground,
+    pub(super) defaults: Defaults,
+    /// It is a template here, where everything is as sandboxes expect it.
+    pub(super) is_template: bool,
+}
+
+impl Job {
+    /// The base of this name.
+    pub(super) async fn begin(&self, name: &str, credentials: Option<&Credentials>) -> Result<Begun, Failure> {
+        let wrong = |error: cabana_image::Error| Failure::image(BASE, &error);
+        if let Some(template) = name.strip_prefix(OWN) {
+            return self.begin_with_template(template).await;
+        }
+        match self.builds.sources.resolve(name).map_err(wrong)? {
+            Base::Template(template) => self.begin_with_template(&template).await,
+            Base::Image(reference) => self.begin_with_image(&reference, credentials).await,
+        }
+    }
+
+    /// Nothing at all.
+    pub(super) async fn begin_with_nothing(&self) -> Result<Begun, Failure> {
+        let ground = Ground::layer(Digest::of(b"scratch"));
+        if !self.pool.has_tree(&ground.tree).await {
+            let failed = |error: cabana_runtime::Error| Failure::backend(BASE, &error);
+            self.pool.begin_layer(&ground.key.hex(), None).await.map_err(failed)?.commit().await.map_err(failed)?;
+        }
+        self.used(&ground);
+        Ok(Begun { ground, defaults: Defaults::default(), is_template: false })
+    }
+
+    /// A finished build.
+    pub(super) fn begin_with_build(&self, build: &BuildId, boot: &Boot) -> Begun {
+        let defaults = Defaults {
+            user: boot.default_user.clone(),
+            working_dir: boot.default_workdir.clone().unwrap_or_default(),
+            env: boot.env.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+            entrypoint: boot.start.clone().unwrap_or_default(),
+            healthcheck: boot.ready.clone().unwrap_or_default(),
+            ..Defaults::default()
+        };
+        Begun { ground: Ground::build(build), defaults, is_template: true }
+    }
+
+    async fn begin_with_template(&self, name: &str) -> Result<Begun, Failure> {
+        let (alias, tag) = name.split_once(':').unwrap_or((name, "default"));
+        let store = &self.builds.store;
+        let failed = |error: cabana_store::Error| Failure::store(BASE, &error);
+        let missing = || {
+            Failure::new(BASE, format!("there is no template {:?} with a finished build", super::failure::short(name)))
+        };
+        let found = store.template_by_alias(&self.order.team, None, alias).await.map_err(failed)?;
+        let template = found.ok_or_else(missing)?;
+        let build = match tag {
+            "default" => template.build,
+            tag => store.tagged(&template.id, tag).await.map_err(failed)?,
+        };
+        let build = build.filter(|build| build.status == BuildStatus::Ready).ok_or_else(missing)?;
+        self.log.info(BASE, format!("FROM the template {name}, build {}", build.id));
+        Ok(self.begin_with_build(&build.id, &build.boot))
+    }
+
+    async fn begin_with_image(
+        &self,
+        reference: &Reference,
+        credentials: Option<&Credentials>,
+    ) -> Result<Begun, Failure> {
+        let wrong = |error: cabana_image::Error| Failure::image(BASE, &error);
+        self.log.info(BASE, format!("FROM {reference}"));
+        let registry = Registry::new(self.builds.sources.clone(), self.builds.patience.clone());
+        let (log, name) = (self.log.clone(), reference.to_string());
+        let progress = Progress::new(move |event| match event {
+            Event::Resolved { digest, layers, bytes } => {
+                log.info(BASE, format!("{name} is {digest}: {layers} layers, {} MB", bytes / 1_000_000));
+            }
+            Event::Blob { digest, done, total } if done == total => {
+                log.info(BASE, format!("layer {} is there", &digest.hex()[..12]));
+            }
+            Event::Blob { .. } => {}
+            Event::Retry { what, reason } => log.warn(BASE, format!("trying {what} again: {reason}")),
+        });
+        let limits = PullLimits { time: self.time_left(), ..PullLimits::default() };
+        let image =
+            registry.pull(reference, credentials, &self.builds.blobs, &limits, &progress).await.map_err(wrong)?;
+        let defaults = image.config.config.clone();
+        let ground = Ground::layer(Digest::of(format!("image {}", image.digest).as_bytes()));
+        self.remember_image(image.digest);
+        if !self.pool.has_tree(&ground.tree).await {
+            self.assemble(image, &ground).await?;
+        }
+        self.used(&ground);
+        Ok(Begun { ground, defaults, is_template: false })
+    }
+
+    async fn assemble(&self, image: Image, ground: &Ground) -> Result<(), Failure> {
+        let failed = |error: cabana_runtime::Error| Failure::backend(BASE, &error);
+        let new = self.pool.begin_layer(&ground.key.hex(), None).await.map_err(failed)?;
+        let root = new.open().map_err(failed)?;
+        let (log, stop, limits) = (self.log.clone(), self.stop.clone(), self.unpack_limits());
+        let assembled = self
+            .blocking(BASE, move || {
+                let layers = image.layers.len();
+                let each = |layer: usize| log.info(BASE, format!("unpacking layer {} of {layers}", layer + 1));
+                image.assemble(std::os::fd::AsFd::as_fd(&root), &limits, &stop, each)
+            })
+            .await?;
+        for note in assembled.notes {
+            self.log.warn(BASE, note);
+        }
+        new.commit().await.map_err(failed)
+    }
+
+    /// What unpacking may bring: no more than the disk that the template asks for.
+    pub(super) fn unpack_limits(&self) -> Limits {
+        Limits { bytes: u64::from(self.order.resources.disk_mb) << 20, ..Limits::default() }
+    }
+}
+
+/// Opens the store of images' blobs.
+pub(super) fn open_blobs(directory: &std::path::Path) -> Result<Blobs, cabana_image::Error> {
+    Blobs::open(directory)
+}

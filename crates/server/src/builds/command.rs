@@ -1,0 +1,160 @@
+//! Running a program of a step through the guest. What comes back is hostile: its lines are bounded in length here, and in number by the log.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use cabana_proto::process as pb;
+use connectrpc::client::{BoxFuture, CallOptions, ClientBody, ClientConfig, ClientTransport};
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use pb::__buffa::oneof::process_event::Event;
+use pb::__buffa::oneof::process_event::data_event::Output;
+use tokio::net::UnixStream;
+
+/// Largest message of the guest that is read.
+const MAX_MESSAGE_BYTES: usize = 4 << 20;
+/// Bytes after which a line is cut.
+const MAX_LINE_BYTES: usize = 2048;
+
+/// A program of a step.
+#[derive(Debug)]
+pub(super) struct Program<'a> {
+    /// The program and its arguments.
+    pub(super) args: &'a [String],
+    /// Its environment.
+    pub(super) environment: &'a BTreeMap<String, String>,
+    /// Its user; empty for root.
+    pub(super) user: &'a str,
+    /// Its working directory.
+    pub(super) directory: &'a str,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub(super) struct Exit {
+    /// Its exit code; -1 when a signal ended it.
+    pub(super) code: i32,
+    /// In words.
+    pub(super) status: String,
+}
+
+/// Runs a program to its end and hands on each line it writes, with whether it is an error's.
+pub(super) async fn run(
+    socket: &Path,
+    program: Program<'_>,
+    mut line: impl FnMut(bool, String),
+) -> Result<Exit, connectrpc::ConnectError> {
+    let user = if program.user.is_empty() { "root" } else { program.user };
+    let basic = base64::engine::general_purpose::STANDARD.encode(format!("{user}:"));
+    let config = ClientConfig::new(Uri::from_static("http://guest")).with_default_max_message_size(MAX_MESSAGE_BYTES);
+    let client = pb::ProcessClient::new(Socket(socket.to_owned()), config);
+    let (cmd, args) = program.args.split_first().map_or(("", &[][..]), |(cmd, args)| (cmd.as_str(), args));
+    let request = pb::StartRequest {
+        process: pb::ProcessConfig {
+            cmd: cmd.to_owned(),
+            args: args.to_vec(),
+            envs: program.environment.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
+            cwd: Some(program.directory.to_owned()),
+            ..Default::default()
+        }
+        .into(),
+        stdin: Some(false),
+        ..Default::default()
+    };
+    let options = CallOptions::default()
+        .with_header("authorization", format!("Basic {basic}"))
+        .with_header("keepalive-ping-interval", "30");
+    let mut events = client.start_with_options(request, options).await?;
+    let (mut out, mut err) = (Lines::default(), Lines::default());
+    while let Some(message) = events.message().await? {
+        match message.to_owned_message().event.into_option().and_then(|event| event.event) {
+            Some(Event::Data(data)) => match data.output {
+                Some(Output::Stdout(bytes)) => out.take(&bytes, |text| line(false, text)),
+                Some(Output::Stderr(bytes) | Output::Pty(bytes)) => err.take(&bytes, |text| line(true, text)),
+                None => {}
+            },
+            Some(Event::End(end)) => {
+                out.finish(|text| line(false, text));
+                err.finish(|text| line(true, text));
+                return Ok(Exit { code: end.exit_code, status: end.status.chars().take(200).collect() });
+            }
+            Some(Event::Start(_) | Event::Keepalive(_)) | None => {}
+        }
+    }
+    Err(connectrpc::ConnectError::new(connectrpc::ErrorCode::Unavailable, "the sandbox of the step has died"))
+}
+
+/// Cuts a stream into lines. A line that is written over (`\r`) counts once, as it was last.
+#[derive(Default)]
+struct Lines {
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    fn take(&mut self, bytes: &[u8], mut line: impl FnMut(String)) {
+        for &byte in bytes {
+            if byte == b'\n' || self.rest.len() >= MAX_LINE_BYTES {
+                self.finish(&mut line);
+            }
+            if byte != b'\n' {
+                self.rest.push(byte);
+            }
+        }
+    }
+
+    fn finish(&mut self, mut line: impl FnMut(String)) {
+        let text = String::from_utf8_lossy(&self.rest).into_owned();
+        self.rest.clear();
+        let text = text.trim_end_matches('\r');
+        let text = text.rsplit('\r').next().unwrap_or(text);
+        if !text.trim().is_empty() {
+            line(text.chars().filter(|c| !c.is_control() || matches!(c, '\t' | '\u{1b}')).collect());
+        }
+    }
+}
+
+/// A guest's socket; each call has a connection of its own.
+#[derive(Debug, Clone)]
+struct Socket(PathBuf);
+
+impl ClientTransport for Socket {
+    type ResponseBody = Incoming;
+    type Error = io::Error;
+
+    fn send(&self, request: Request<ClientBody>) -> BoxFuture<'static, Result<Response<Incoming>, io::Error>> {
+        let path = self.0.clone();
+        Box::pin(async move {
+            let stream = UnixStream::connect(path).await?;
+            let (mut sender, connection) =
+                hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+            // It ends when the body of the answer is dropped or read, or the guest goes.
+            tokio::spawn(connection);
+            sender.send_request(request).await.map_err(io::Error::other)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(chunks: &[&[u8]]) -> Vec<String> {
+        let (mut lines, mut found) = (Lines::default(), Vec::new());
+        for chunk in chunks {
+            lines.take(chunk, |line| found.push(line));
+        }
+        lines.finish(|line| found.push(line));
+        found
+    }
+
+    #[test]
+    fn output_becomes_lines() {
+        assert_eq!(lines(&[b"a\nb", b"c\r\n\n  \nlast"]), ["a", "bc", "last"]);
+        assert_eq!(lines(&[b"10 %\r50 %\r100 %\n"]), ["100 %"]);
+        assert_eq!(lines(&[b"\xff\x00x\n"]), ["\u{fffd}x"]);
+        assert_eq!(lines(&[&vec![b'x'; 5000]]).iter().map(String::len).collect::<Vec<_>>(), [2048, 2048, 904]);
+    }
+}

@@ -1,0 +1,133 @@
+//! Putting files into a root filesystem from outside, by Docker's rules. Everything here blocks.
+
+use std::io::{Read, Seek, SeekFrom};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use cabana_image::dockerfile::{Context, ContextKind, ContextLimits, Copy, Ignore, Owner, Selection};
+use cabana_image::tar::{Entry, Kind, Writer};
+use cabana_image::unpack::{self, Limits, Whiteouts};
+use cabana_image::{Error, Stop};
+use rustix::fs::OFlags;
+
+use super::accounts::{is_directory, open_inside};
+
+/// Directories that a path may have.
+const DEPTH: usize = 128;
+
+/// Files to copy from: a directory, and for as long as it is needed what holds it.
+#[derive(Debug)]
+pub(super) struct Files {
+    context: Context,
+    _scratch: Option<tempfile::TempDir>,
+}
+
+impl Files {
+    /// Of an uploaded archive, which is unpacked below `work`.
+    pub(super) fn of_archive(archive: std::fs::File, work: &Path, limits: &Limits, stop: &Stop) -> Result<Self, Error> {
+        let io = |source| Error::Io { action: "make room for a build context", source };
+        let scratch = tempfile::Builder::new().prefix("context-").tempdir_in(work).map_err(io)?;
+        let root = std::fs::File::open(scratch.path()).map_err(io)?;
+        unpack::apply(archive, root.as_fd(), Whiteouts::Ignore, limits, stop)?;
+        Ok(Self { context: read(root.as_fd(), stop)?, _scratch: Some(scratch) })
+    }
+
+    /// Nothing.
+    pub(super) fn none(work: &Path, stop: &Stop) -> Result<Self, Error> {
+        let io = |source| Error::Io { action: "make room for a build context", source };
+        let scratch = tempfile::Builder::new().prefix("context-").tempdir_in(work).map_err(io)?;
+        let root = std::fs::File::open(scratch.path()).map_err(io)?;
+        Ok(Self { context: read(root.as_fd(), stop)?, _scratch: Some(scratch) })
+    }
+
+    /// Of another root filesystem.
+    pub(super) fn of_tree(root: BorrowedFd<'_>, stop: &Stop) -> Result<Self, Error> {
+        Ok(Self { context: read(root, stop)?, _scratch: None })
+    }
+
+    /// What a copy stands for.
+    pub(super) fn select(&self, copy: &Copy, stop: &Stop) -> Result<Selection, Error> {
+        self.context.select(&copy.sources, &copy.excludes, stop)
+    }
+
+    /// Puts it in its place.
+    pub(super) fn place(
+        &self,
+        copy: &Copy,
+        mut selection: Selection,
+        root: BorrowedFd<'_>,
+        owner: Owner,
+        limits: &Limits,
+        stop: &Stop,
+    ) -> Result<(), Error> {
+        let mut archives = Vec::new();
+        if copy.unpacks {
+            let (packed, plain) = std::mem::take(&mut selection.named).into_iter().partition(|(name, entries)| {
+                matches!(&entries[..], [entry] if entry.kind == ContextKind::File) && self.is_archive(name)
+            });
+            (archives, selection.named) = (packed, plain);
+        }
+        if !selection.named.is_empty() || !copy.inline.is_empty() {
+            let placements = copy.placements(&selection, is_directory(root, &copy.destination))?;
+            let (reader, writer) = std::io::pipe().map_err(pipe)?;
+            std::thread::scope(|scope| {
+                let packing =
+                    scope.spawn(move || self.context.archive(&placements, owner, copy.mode, writer, stop).map(drop));
+                let placed = unpack::apply(reader, root, Whiteouts::Ignore, limits, stop);
+                // Where unpacking failed, packing fails for want of a reader: its error is not the cause.
+                let packed = packing.join().unwrap_or(Err(Error::Cancelled));
+                placed.and_then(|_| packed)
+            })?;
+        }
+        for (name, _) in archives {
+            make_directory(root, &copy.destination, owner, stop)?;
+            let to = open_inside(root, &copy.destination, OFlags::RDONLY | OFlags::DIRECTORY)
+                .map_err(|e| Error::Io { action: "open the destination", source: e.into() })?;
+            unpack::apply(self.context.open(&name)?, to.as_fd(), Whiteouts::Ignore, limits, stop)?;
+        }
+        Ok(())
+    }
+
+    /// By its content, and where that may be anything that is packed, by its name.
+    fn is_archive(&self, name: &str) -> bool {
+        let Ok(mut file) = self.context.open(name) else { return false };
+        let mut start = [0; 4];
+        let _ = file.read(&mut start);
+        let mut mark = [0; 5];
+        let _ = file.seek(SeekFrom::Start(257)).and_then(|_| file.read(&mut mark));
+        let named = [".tar.gz", ".tgz", ".tar.zst", ".tzst"].iter().any(|end| name.ends_with(end));
+        &mark == b"ustar" || (named && (start[..2] == [0x1f, 0x8b] || start == [0x28, 0xb5, 0x2f, 0xfd]))
+    }
+}
+
+fn read(root: BorrowedFd<'_>, stop: &Stop) -> Result<Context, Error> {
+    let limits = ContextLimits { entries: 2_000_000, bytes: 64 << 30, ..ContextLimits::default() };
+    Context::read(root, &Ignore::default(), &limits, stop)
+}
+
+fn pipe(source: std::io::Error) -> Error {
+    Error::Io { action: "make a pipe", source }
+}
+
+/// Makes a directory with those above it that are missing.
+pub(super) fn make_directory(root: BorrowedFd<'_>, path: &str, owner: Owner, stop: &Stop) -> Result<(), Error> {
+    let path = path.trim_matches('/');
+    let mut writer = Writer::new(Vec::new());
+    let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]).take(DEPTH);
+    for directory in ends.map(|end| &path[..end]).filter(|directory| !is_directory(root, directory)) {
+        let entry = Entry {
+            path: directory.as_bytes().to_vec(),
+            kind: Kind::Directory,
+            link: Vec::new(),
+            mode: 0o755,
+            uid: owner.uid.into(),
+            gid: owner.gid.into(),
+            size: 0,
+            mtime: (0, 0),
+            xattrs: Vec::new(),
+        };
+        writer.append(&entry, &mut std::io::empty()).map_err(pipe)?;
+    }
+    let archive = writer.finish().map_err(pipe)?;
+    unpack::apply(&archive[..], root, Whiteouts::Ignore, &Limits::default(), stop).map(drop)
+}

@@ -1,0 +1,293 @@
+//! One build from its order to a root filesystem.
+
+use std::collections::{BTreeMap, HashSet};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use cabana_image::dockerfile::{Action, CopyFrom, Dockerfile, Evaluated, Plan, StageBase};
+use cabana_image::manifest::Defaults;
+use cabana_image::registry::Credentials;
+use cabana_image::{Digest, Stop};
+use cabana_runtime::Pool;
+use cabana_store::Boot;
+use futures_util::future::try_join_all;
+use tokio::sync::watch;
+
+use super::base::{BASE, Begun, Ground};
+use super::copying::Files;
+use super::failure::Failure;
+use super::log::Log;
+use super::order::{Order, Origin, Recipe};
+use super::{Builds, steps};
+
+/// A build under way.
+pub(super) struct Job {
+    pub(super) builds: Arc<Builds>,
+    pub(super) pool: Arc<Pool>,
+    pub(super) order: Order,
+    pub(super) log: Log,
+    pub(super) stop: Stop,
+    pub(super) until: Instant,
+    /// Layers and images that it used, to be remembered.
+    used: Mutex<HashSet<String>>,
+}
+
+/// What a build comes to.
+pub(super) struct Made {
+    pub(super) ground: Ground,
+    pub(super) boot: Boot,
+}
+
+impl Job {
+    pub(super) fn new(builds: Arc<Builds>, pool: Arc<Pool>, order: Order, time: Duration) -> Self {
+        let log = Log::new(builds.store.clone(), order.build.clone());
+        let until = Instant::now() + time;
+        Self { builds, pool, order, log, stop: Stop::after(time), until, used: Mutex::default() }
+    }
+
+    pub(super) fn time_left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    pub(super) fn used(&self, ground: &Ground) {
+        self.note_use(ground.key.hex());
+    }
+
+    pub(super) fn remember_image(&self, digest: Digest) {
+        self.note_use(super::sweep::manifest_key(digest));
+    }
+
+    fn note_use(&self, key: String) {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
+    }
+
+    pub(super) fn take_used(&self) -> Vec<String> {
+        std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner)).into_iter().collect()
+    }
+
+    /// Blocking work on images and files; `label` is the step that fails with it.
+    pub(super) async fn blocking<T: Send + 'static>(
+        &self,
+        label: &str,
+        work: impl FnOnce() -> Result<T, cabana_image::Error> + Send + 'static,
+    ) -> Result<T, Failure> {
+        match tokio::task::spawn_blocking(work).await {
+            Ok(done) => done.map_err(|error| Failure::image(label, &error)),
+            Err(_) => Err(Failure::new(label, "the server failed")),
+        }
+    }
+
+    /// Does everything that the order says.
+    pub(super) async fn make(&self) -> Result<Made, Failure> {
+        let mut made = match &self.order.recipe {
+            Recipe::Steps { from, steps } => self.make_of_steps(from, steps).await?,
+            Recipe::Dockerfile { text, context, target, arguments, credentials } => {
+                self.make_of_dockerfile(text, context.as_deref(), target.as_deref(), arguments, credentials.as_ref())
+                    .await?
+            }
+        };
+        if let Some(start) = &self.order.start {
+            made.boot.start = Some(steps::shell(start));
+        }
+        if let Some(ready) = &self.order.ready {
+            made.boot.ready = Some(steps::shell(ready));
+        }
+        Ok(made)
+    }
+
+    async fn make_of_steps(&self, from: &Origin, list: &[cabana_types::wire::TemplateStep]) -> Result<Made, Failure> {
+        let begun = match from {
+            Origin::Build { build, boot } => self.begin_with_build(build, boot),
+            Origin::Image { name, credentials } => self.begin(name, credentials.as_ref()).await?,
+        };
+        let mut ground = begun.ground.clone();
+        let mut boot = boot_of(&begun.defaults);
+        if !begun.is_template {
+            // The image's own start command is not a template's.
+            boot =
+                Boot { default_user: steps::USER.to_owned(), default_workdir: None, start: None, ready: None, ..boot };
+            ground = self.prepare(ground).await?;
+        }
+        let (planned, boot) = steps::plan(&boot, list)?;
+        let count = list.len();
+        let mut force = self.order.force;
+        for planned in planned {
+            force |= planned.force;
+            let files = match &planned.files {
+                Some(hash) => Some(Arc::new(self.uploaded(hash, &planned.number).await?)),
+                None => None,
+            };
+            self.log.info(&planned.number, format!("step {} of {count}", planned.number));
+            ground = self.take(ground, &planned.step, files, force, &planned.number).await?;
+        }
+        Ok(Made { ground, boot })
+    }
+
+    /// Adds to an image what sandboxes expect.
+    async fn prepare(&self, ground: Ground) -> Result<Ground, Failure> {
+        let step = cabana_image::dockerfile::Step {
+            line: 0,
+            text: "prepare the image: the user \"user\" and its home".to_owned(),
+            action: Action::Run(["/bin/sh", "-c", steps::PREPARE].map(str::to_owned).to_vec()),
+            environment: BTreeMap::new(),
+            user: "root".to_owned(),
+            directory: "/".to_owned(),
+        };
+        self.take(ground, &step, None, false, BASE).await
+    }
+
+    async fn uploaded(&self, hash: &str, label: &str) -> Result<Files, Failure> {
+        let missing = |error: std::io::Error| {
+            Failure::new(label, format!("the uploaded files {hash:.80} cannot be read: {error}"))
+        };
+        let archive = self.builds.files.read(&self.order.team, hash).map_err(missing)?;
+        let (work, limits, stop) = (self.builds.work.clone(), self.unpack_limits(), self.stop.clone());
+        self.blocking(label, move || Files::of_archive(archive, &work, &limits, &stop)).await
+    }
+
+    async fn make_of_dockerfile(
+        &self,
+        text: &str,
+        context: Option<&str>,
+        target: Option<&str>,
+        arguments: &BTreeMap<String, String>,
+        credentials: Option<&Credentials>,
+    ) -> Result<Made, Failure> {
+        let plan = Dockerfile::parse(text).and_then(|file| file.plan(target, arguments))?;
+        for note in &plan.notes {
+            self.log.warn(BASE, format!("Dockerfile line {}: {}", note.line, note.text));
+        }
+        let context = match context {
+            Some(hash) => self.uploaded(hash, BASE).await?,
+            None => {
+                let (work, stop) = (self.builds.work.clone(), self.stop.clone());
+                self.blocking(BASE, move || Files::none(&work, &stop)).await?
+            }
+        };
+        let bases = self.bases(&plan, credentials).await?;
+        let evaluated = plan.evaluate_all(|name| match bases.get(name) {
+            Some(begun) => Ok(begun.defaults.clone()),
+            None => Err(Failure::new(BASE, format!("{name} was not pulled"))),
+        });
+        let evaluated = evaluated?;
+        let ground = self.stages(&plan, &evaluated, &bases, Arc::new(context)).await?;
+        let last = evaluated.last().map(|stage| stage.defaults.clone()).unwrap_or_default();
+        let inherited = match root_image(&plan, plan.stages.len().saturating_sub(1)) {
+            Some(image) => bases.get(image).filter(|base| !base.is_template).map(|base| &base.defaults),
+            None => None,
+        };
+        let mut boot = boot_of(&last);
+        // What an image runs by itself (a shell, an interpreter) is not what a sandbox is for, unless the Dockerfile says so.
+        if inherited.is_some_and(|image| (&image.entrypoint, &image.cmd) == (&last.entrypoint, &last.cmd)) {
+            boot.start = None;
+        }
+        Ok(Made { ground, boot })
+    }
+
+    /// Everything that the stages begin with or copy from, by name.
+    async fn bases(&self, plan: &Plan, credentials: Option<&Credentials>) -> Result<BTreeMap<String, Begun>, Failure> {
+        let mut names: Vec<&str> = Vec::new();
+        for stage in &plan.stages {
+            if let StageBase::Image(name) = &stage.base {
+                names.push(name);
+            }
+            names.extend(stage.images.iter().map(String::as_str));
+        }
+        names.sort_unstable();
+        names.dedup();
+        let begun = names
+            .iter()
+            .map(|name| async move { Ok::<_, Failure>((name.to_string(), self.begin(name, credentials).await?)) });
+        Ok(try_join_all(begun).await?.into_iter().collect())
+    }
+
+    /// Builds all stages, those that do not need each other at the same time.
+    async fn stages(
+        &self,
+        plan: &Plan,
+        evaluated: &[Evaluated],
+        bases: &BTreeMap<String, Begun>,
+        context: Arc<Files>,
+    ) -> Result<Ground, Failure> {
+        let nothing = self.begin_with_nothing().await?.ground;
+        let (done, seen): (Vec<_>, Vec<_>) = plan.stages.iter().map(|_| watch::channel(None::<Ground>)).unzip();
+        let total: usize = evaluated.iter().map(|stage| stage.steps.len()).sum();
+        let mut before = 0;
+        let mut work = Vec::new();
+        for ((number, stage), done) in plan.stages.iter().enumerate().zip(done) {
+            let first = before;
+            before += evaluated[number].steps.len();
+            let (seen, context, nothing) = (&seen, Arc::clone(&context), &nothing);
+            work.push(async move {
+                let mut ground = match &stage.base {
+                    StageBase::Scratch => nothing.clone(),
+                    StageBase::Image(name) => base(bases, name)?.ground.clone(),
+                    StageBase::Stage(place) => finished(seen, *place).await?,
+                };
+                for (step, count) in evaluated[number].steps.iter().zip(first + 1..) {
+                    let label = count.to_string();
+                    let files = match &step.action {
+                        Action::Copy(copy) => Some(match &copy.from {
+                            CopyFrom::Context => Arc::clone(&context),
+                            CopyFrom::Stage(place) => self.files_of(&finished(seen, *place).await?, &label).await?,
+                            CopyFrom::Image(name) => self.files_of(&base(bases, name)?.ground, &label).await?,
+                        }),
+                        _ => None,
+                    };
+                    let place = stage.name.as_deref().map(|name| format!(" of {name}")).unwrap_or_default();
+                    self.log.info(&label, format!("step {label} of {total}{place}, line {}", step.line));
+                    let taken = self.take(ground, step, files, self.order.force, &label).await;
+                    ground = taken.map_err(|failure| Failure {
+                        message: format!("Dockerfile line {}: {}", step.line, failure.message),
+                        ..failure
+                    })?;
+                }
+                done.send_replace(Some(ground.clone()));
+                Ok::<_, Failure>(ground)
+            });
+        }
+        let mut grounds = try_join_all(work).await?;
+        grounds.pop().ok_or_else(|| Failure::new(BASE, "the Dockerfile has no stage"))
+    }
+
+    async fn files_of(&self, ground: &Ground, label: &str) -> Result<Arc<Files>, Failure> {
+        let root = self.pool.read_tree(&ground.tree).await.map_err(|error| Failure::backend(label, &error))?;
+        let stop = self.stop.clone();
+        self.blocking(label, move || Files::of_tree(root.as_fd(), &stop)).await.map(Arc::new)
+    }
+}
+
+fn base<'a>(bases: &'a BTreeMap<String, Begun>, name: &str) -> Result<&'a Begun, Failure> {
+    bases.get(name).ok_or_else(|| Failure::new(BASE, format!("{name} was not pulled")))
+}
+
+/// What a stage came to, once it has.
+async fn finished(seen: &[watch::Receiver<Option<Ground>>], place: usize) -> Result<Ground, Failure> {
+    let lost = || Failure::new(BASE, "a stage that another one needs was not built");
+    let mut seen = seen.get(place).ok_or_else(lost)?.clone();
+    let ground = seen.wait_for(Option::is_some).await.map_err(|_| lost())?.clone();
+    ground.ok_or_else(lost)
+}
+
+/// The image that a stage goes back to.
+fn root_image(plan: &Plan, stage: usize) -> Option<&str> {
+    match &plan.stages.get(stage)?.base {
+        StageBase::Image(name) => Some(name),
+        StageBase::Scratch => None,
+        StageBase::Stage(place) if *place < stage => root_image(plan, *place),
+        StageBase::Stage(_) => None,
+    }
+}
+
+/// What sandboxes boot with, of what an image says.
+fn boot_of(defaults: &Defaults) -> Boot {
+    let some = |list: Vec<String>| (!list.is_empty()).then_some(list);
+    Boot {
+        default_user: if defaults.user.is_empty() { "root".to_owned() } else { defaults.user.clone() },
+        default_workdir: Some(defaults.working_dir.clone()).filter(|directory| !directory.is_empty()),
+        env: defaults.environment(),
+        start: some([&defaults.entrypoint[..], &defaults.cmd[..]].concat()),
+        ready: some(defaults.healthcheck.clone()),
+    }
+}

@@ -1,0 +1,195 @@
+//! Doing steps, one after the other, each on a copy of what the one before left. What was done before is taken from the layers.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use cabana_image::dockerfile::{Action, Copy, Owner, Step};
+use cabana_runtime::{Root, Tree};
+use cabana_store::Boot;
+use futures_util::future::BoxFuture;
+
+use super::base::Ground;
+use super::command::{self, Program};
+use super::copying::{Files, make_directory};
+use super::failure::{Failure, of_command, short};
+use super::job::Job;
+use super::log::Tail;
+use super::{accounts, steps};
+use crate::failpoint;
+use crate::lifecycle::BenchSpec;
+
+/// Where a script of the Dockerfile is put while it runs.
+const SCRIPT: &str = "/tmp/.cabana-step";
+
+impl Job {
+    /// Does one step. `files` is what it copies from, if it copies.
+    pub(super) fn take<'a>(
+        &'a self,
+        ground: Ground,
+        step: &'a Step,
+        files: Option<Arc<Files>>,
+        force: bool,
+        label: &'a str,
+    ) -> BoxFuture<'a, Result<Ground, Failure>> {
+        Box::pin(async move {
+            let title = short(&step.text);
+            match &step.action {
+                Action::Copy(copy) => {
+                    let files = files.ok_or_else(|| Failure::new(label, "there are no files to copy from"))?;
+                    self.copy(ground, step, copy, files, force, label, &title).await
+                }
+                Action::MakeDirectory => self.make_directory(ground, step, label, &title).await,
+                Action::Run(args) => self.run(ground, step, args.clone(), force, label, &title).await,
+                Action::RunScript(text) => self.run(ground, step, script(text), force, label, &title).await,
+            }
+        })
+    }
+
+    /// Whether a step was done before; says so.
+    async fn is_kept(&self, after: &Ground, force: bool, label: &str, title: &str) -> bool {
+        let kept = !force && self.pool.has_tree(&after.tree).await;
+        self.log.info(label, format!("{}{title}", if kept { "CACHED " } else { "" }));
+        if kept {
+            self.used(after);
+        }
+        kept
+    }
+
+    async fn run(
+        &self,
+        ground: Ground,
+        step: &Step,
+        args: Vec<String>,
+        force: bool,
+        label: &str,
+        title: &str,
+    ) -> Result<Ground, Failure> {
+        let after = Ground::layer(step.key(ground.key, None));
+        if self.is_kept(&after, force, label, title).await {
+            return Ok(after);
+        }
+        let _place = self.builds.steps.acquire().await;
+        let boot = Boot { default_user: "root".into(), env: BTreeMap::new(), ..Boot::default() };
+        let spec = BenchSpec {
+            template: self.order.template.clone(),
+            root: Root::Copy(ground.tree),
+            resources: self.order.resources,
+            boot,
+        };
+        let bench = self.builds.lifecycle.bench(spec).await.map_err(|e| Failure::bench(label, &e))?;
+        let program =
+            Program { args: &args, environment: &step.environment, user: &step.user, directory: &step.directory };
+        let mut tail = Tail::default();
+        let ran = command::run(bench.guest_socket(), program, |is_error, line| {
+            tail.push(line.clone());
+            if is_error { self.log.warn(label, line) } else { self.log.info(label, line) }
+        })
+        .await;
+        let shown = command_of(step, title);
+        let failure = match ran {
+            Ok(exit) if exit.code == 0 => {
+                if force {
+                    self.forget_layer(&after).await;
+                }
+                bench.keep(&self.pool, &after.key.hex()).await.map_err(|e| Failure::bench(label, &e))?;
+                failpoint::hit("build.kept");
+                self.used(&after);
+                return Ok(after);
+            }
+            Ok(exit) => of_command(label, &shown, &exit.status, bench.ran_out_of_memory(), &tail.text()),
+            Err(error) => {
+                let reason =
+                    format!("command failed: {}: {}", error.code.as_str(), error.message.as_deref().unwrap_or(""));
+                of_command(label, &shown, &reason, bench.ran_out_of_memory(), &tail.text())
+            }
+        };
+        bench.remove().await;
+        Err(failure)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "a step has that many sides")]
+    async fn copy(
+        &self,
+        ground: Ground,
+        step: &Step,
+        copy: &Copy,
+        files: Arc<Files>,
+        force: bool,
+        label: &str,
+        title: &str,
+    ) -> Result<Ground, Failure> {
+        let (selecting, stop) = (Arc::clone(&files), self.stop.clone());
+        let wanted = copy.clone();
+        let selection = self.blocking(label, move || selecting.select(&wanted, &stop)).await?;
+        let after = Ground::layer(step.key(ground.key, Some(copy.digest(&selection))));
+        if self.is_kept(&after, force, label, title).await {
+            return Ok(after);
+        }
+        let failed = |error: cabana_runtime::Error| Failure::backend(label, &error);
+        let new = self.pool.begin_layer(&after.key.hex(), Some(&ground.tree)).await.map_err(failed)?;
+        let root = new.open().map_err(failed)?;
+        let owner = self.owner(copy.owner.as_deref(), &root, label)?;
+        let (copy, stop, limits) = (copy.clone(), self.stop.clone(), self.unpack_limits());
+        self.blocking(label, move || files.place(&copy, selection, root.as_fd(), owner, &limits, &stop)).await?;
+        if force {
+            self.forget_layer(&after).await;
+        }
+        new.commit().await.map_err(failed)?;
+        self.used(&after);
+        Ok(after)
+    }
+
+    /// A directory that is there needs no step.
+    async fn make_directory(&self, ground: Ground, step: &Step, label: &str, title: &str) -> Result<Ground, Failure> {
+        let failed = |error: cabana_runtime::Error| Failure::backend(label, &error);
+        let after = Ground::layer(step.key(ground.key, None));
+        if self.is_kept(&after, false, label, title).await {
+            return Ok(after);
+        }
+        let tree = self.pool.read_tree(&ground.tree).await.map_err(failed)?;
+        if accounts::is_directory(&tree, &step.directory) {
+            return Ok(Ground { tree: ground.tree, key: after.key });
+        }
+        let new = self.pool.begin_layer(&after.key.hex(), Some(&ground.tree)).await.map_err(failed)?;
+        let root = new.open().map_err(failed)?;
+        let owner = self.owner(Some(&step.user), &root, label)?;
+        let (directory, stop) = (step.directory.clone(), self.stop.clone());
+        self.blocking(label, move || make_directory(root.as_fd(), &directory, owner, &stop)).await?;
+        new.commit().await.map_err(failed)?;
+        self.used(&after);
+        Ok(after)
+    }
+
+    fn owner(&self, text: Option<&str>, root: impl AsFd, label: &str) -> Result<Owner, Failure> {
+        match text.filter(|text| !text.is_empty()) {
+            Some(text) => accounts::owner(root, text).map_err(|message| Failure::new(label, message)),
+            None => Ok(Owner::default()),
+        }
+    }
+
+    async fn forget_layer(&self, after: &Ground) {
+        if let Tree::Layer(key) = &after.tree
+            && let Err(error) = self.pool.delete_layer(key).await
+        {
+            tracing::warn!(error = cabana_runtime::error::chain(&error), key, "a layer could not be replaced");
+        }
+    }
+}
+
+/// Writes a script and runs it. Its first line says what reads it, so it must be a file; the shell that writes it is the image's.
+fn script(text: &str) -> Vec<String> {
+    let end = format!("END-{}", cabana_image::Digest::of(text.as_bytes()).hex());
+    let write = format!(
+        "cat >{SCRIPT} <<'{end}'\n{text}\n{end}\nchmod 755 {SCRIPT}\n{SCRIPT}\nstatus=$?\nrm -f {SCRIPT}\nexit $status"
+    );
+    ["/bin/sh", "-c", &write].map(str::to_owned).to_vec()
+}
+
+/// The command as its author wrote it.
+fn command_of(step: &Step, title: &str) -> String {
+    match &step.action {
+        Action::Run(args) if args.len() == 4 && args[..3] == steps::shell("")[..3] => args[3].clone(),
+        _ => title.strip_prefix("RUN ").unwrap_or(title).to_owned(),
+    }
+}
