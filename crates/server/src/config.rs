@@ -42,6 +42,8 @@ pub struct Config {
     pub metrics: Metrics,
     /// How events are sent to webhooks.
     pub webhooks: Webhooks,
+    /// How templates are built.
+    pub builds: Builds,
     /// How sandboxes sleep.
     pub pause: Pause,
     /// Where the disks of long-sleeping sandboxes go.
@@ -136,6 +138,14 @@ pub enum PoolKind {
 pub struct Metrics {
     /// Seconds between two samples of a sandbox.
     pub interval_seconds: u32,
+}
+
+/// How templates are built.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Builds {
+    /// Largest archive that is taken from a client, MiB.
+    pub max_upload_mb: u32,
 }
 
 /// How events are sent to webhooks.
@@ -322,6 +332,7 @@ impl Config {
             ("metrics.interval_seconds", self.metrics.interval_seconds, 1..=3600, false),
             ("webhooks.timeout_seconds", self.webhooks.timeout_seconds, 1..=60, false),
             ("webhooks.retry_seconds", self.webhooks.retry_seconds, 1..=3600, false),
+            ("builds.max_upload_mb", self.builds.max_upload_mb, 1..=1_048_576, false),
             ("retention.tombstone_days", self.retention.tombstone_days, 0..=3650, false),
             ("retention.archive_after_days", self.retention.archive_after_days, 0..=36500, false),
             ("retention.recycle_after_days", self.retention.recycle_after_days, 0..=36500, false),

@@ -64,6 +64,8 @@ pub const GUEST: &str = "CABANA_GUEST";
 pub const E2B_API_URL: &str = "E2B_API_URL";
 /// API key in the form of E2B's clients.
 pub const E2B_API_KEY: &str = "E2B_API_KEY";
+/// Largest archive that is taken for a build, MiB.
+pub const MAX_UPLOAD_MB: &str = "CABANA_MAX_UPLOAD_MB";
 /// Whether the memory of paused sandboxes is given back.
 pub const RECLAIM_MEMORY: &str = "CABANA_RECLAIM_MEMORY";
 /// Where archived disks go.

@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::{Config, ConfigError, DEFAULT_FILE, DEFAULTS};
 
 /// Settings that an environment variable can set.
-const VARIABLES: [(&str, &str); 36] = [
+const VARIABLES: [(&str, &str); 37] = [
     (env::LISTEN, "listen"),
     (env::ALLOW_INSECURE_LISTEN, "allow_insecure_listen"),
     (env::DATA_DIR, "data_dir"),
@@ -35,6 +35,7 @@ const VARIABLES: [(&str, &str); 36] = [
     (env::WEBHOOKS_ALLOW_PRIVATE, "webhooks.allow_private"),
     (env::WEBHOOKS_TIMEOUT_SECONDS, "webhooks.timeout_seconds"),
     (env::WEBHOOKS_RETRY_SECONDS, "webhooks.retry_seconds"),
+    (env::MAX_UPLOAD_MB, "builds.max_upload_mb"),
     (env::TOMBSTONE_DAYS, "retention.tombstone_days"),
     (env::RECLAIM_MEMORY, "pause.reclaim_memory"),
     (env::ARCHIVE_LOCATION, "archive.location"),
