@@ -1,6 +1,10 @@
 //! The REST API in E2B's wire form. Handlers check, read the store, and leave every change to lifecycle.
 
 mod body;
+mod build_files;
+mod build_logs;
+mod build_order;
+mod builds;
 mod events;
 mod keys;
 mod layers;
@@ -16,7 +20,9 @@ mod server;
 mod sleep;
 mod snapshots;
 mod stated;
+mod tags;
 mod teams;
+mod template_changes;
 mod template_ref;
 mod templates;
 mod timeouts;
@@ -29,6 +35,7 @@ use std::sync::LazyLock;
 
 use axum::Router;
 use cabana_store::Store;
+use cabana_types::Secret;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, ResponseBuilder};
 use utoipa::{Modify, OpenApi as _};
@@ -37,6 +44,7 @@ use utoipa_axum::routes;
 
 use crate::auth::{self, Keys};
 use crate::bounds::Bounds;
+use crate::builds::Builds;
 use crate::config;
 use crate::lifecycle::Lifecycle;
 pub(crate) use events::wire_event;
@@ -56,6 +64,12 @@ pub struct App {
     pub domain: Option<String>,
     /// How events are sent to webhooks.
     pub webhooks: config::Webhooks,
+    /// What builds templates.
+    pub builds: Arc<Builds>,
+    /// What links for uploads are signed with.
+    pub upload_key: Secret,
+    /// Largest archive that is taken, bytes.
+    pub max_upload: u64,
 }
 
 #[derive(utoipa::OpenApi)]
@@ -72,7 +86,10 @@ struct KeyScheme;
 impl Modify for KeyScheme {
     fn modify(&self, document: &mut OpenApi) {
         let scheme = SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new("X-API-KEY")));
-        document.components.get_or_insert_with(Default::default).add_security_scheme("apiKey", scheme);
+        let token = SecurityScheme::ApiKey(ApiKey::Query(ApiKeyValue::new("token")));
+        let components = document.components.get_or_insert_with(Default::default);
+        components.add_security_scheme("apiKey", scheme);
+        components.add_security_scheme("uploadToken", token);
     }
 }
 
@@ -107,11 +124,28 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(webhooks::list_webhooks, webhooks::create_webhook))
         .routes(routes!(webhooks::get_webhook, webhooks::update_webhook, webhooks::delete_webhook))
         .routes(routes!(webhooks::list_deliveries))
-        .routes(routes!(templates::list_templates))
-        .routes(routes!(templates::list_templates_v2))
+        .routes(routes!(templates::list_templates, builds::request_build_v1))
+        .routes(routes!(templates::list_templates_v2, builds::request_build_v2))
+        .routes(routes!(builds::request_build))
         .routes(routes!(templates::default_templates))
-        .routes(routes!(templates::get_template, snapshots::delete_template))
+        .routes(routes!(
+            templates::get_template,
+            builds::request_rebuild,
+            template_changes::update_template_v1,
+            template_changes::delete_template
+        ))
+        .routes(routes!(template_changes::update_template))
         .routes(routes!(templates::get_alias))
+        .routes(routes!(builds::start_build))
+        .routes(routes!(build_logs::build_status))
+        .routes(routes!(build_logs::build_log))
+        .routes(routes!(build_files::upload_link))
+        .routes(routes!(tags::assign_tags, tags::remove_tags))
+        .routes(routes!(tags::list_tags))
+        .routes(routes!(tags::count_tags))
+        .routes(routes!(tags::tag_exists))
+        .routes(routes!(tags::tag_groups))
+        .routes(routes!(tags::tag_assignments))
         .routes(routes!(teams::list_teams))
         .routes(routes!(teams::team_metrics))
         .routes(routes!(teams::team_metrics_max))
@@ -123,7 +157,11 @@ fn private() -> OpenApiRouter<Arc<App>> {
 
 /// Routes for everybody.
 fn public() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new().routes(routes!(server::health)).routes(routes!(server::openapi))
+    OpenApiRouter::new()
+        .routes(routes!(server::health))
+        .routes(routes!(server::openapi))
+        // Signed links stand for a key.
+        .routes(routes!(build_files::upload))
 }
 
 /// The API as a service.

@@ -13,6 +13,8 @@ pub struct Bounds {
     cpu: RangeInclusive<u32>,
     memory: RangeInclusive<u32>,
     disk: RangeInclusive<u32>,
+    /// What one gets that asks for nothing.
+    defaults: Resources,
     /// Longest life from now, hours.
     pub max_timeout_hours: u32,
 }
@@ -33,8 +35,19 @@ impl Bounds {
             cpu: chosen(limits.max_cpu_count, machine_cpus(), CPU_COUNT),
             memory: chosen(limits.max_memory_mb, machine_memory_mb(), MEMORY_MB),
             disk: chosen(limits.max_disk_mb, *DISK_MB.end(), DISK_MB),
+            defaults: Resources {
+                cpu_count: limits.cpu_count,
+                memory_mb: limits.memory_mb,
+                disk_mb: limits.disk_mb,
+                pids: PIDS,
+            },
             max_timeout_hours: limits.max_timeout_hours,
         }
+    }
+
+    /// What a sandbox gets that asks for nothing.
+    pub fn defaults(&self) -> Resources {
+        self.defaults
     }
 
     /// What a sandbox gets: what was asked for if it is within bounds, else the template's, cut to what is allowed here.

@@ -41,6 +41,8 @@ pub use order::{Order, Origin, Recipe};
 
 /// Steps that run at the same time, of all builds.
 const STEPS_AT_ONCE: usize = 4;
+/// How long a registry may take to answer.
+const ANSWER: Duration = Duration::from_secs(12);
 /// How long builds may take to end when the server stops.
 const STOP_WAIT: Duration = Duration::from_secs(10);
 
@@ -112,7 +114,7 @@ impl Builds {
             store,
             lifecycle,
             sources: config.images.clone(),
-            patience: Patience::default(),
+            patience: Patience { answer: ANSWER, ..Patience::default() },
             blobs,
             files,
             work,

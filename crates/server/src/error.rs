@@ -91,6 +91,14 @@ impl Refusal {
         )
     }
 
+    /// There is no such build of the template.
+    pub fn no_build(id: &str) -> Self {
+        Self::new(
+            ErrorCode::BuildNotFound,
+            format!("Build {} was not found; GET /templates/{{id}} lists a template's builds", short(id)),
+        )
+    }
+
     /// The sandbox failed, and what to do.
     pub fn failed(id: &SandboxId, cause: &cabana_types::sandbox::EndCause) -> Self {
         Self::new(
@@ -126,20 +134,22 @@ pub fn status(code: ErrorCode) -> StatusCode {
     match code {
         ErrorCode::Unauthorized => StatusCode::UNAUTHORIZED,
         ErrorCode::Forbidden => StatusCode::FORBIDDEN,
-        ErrorCode::InvalidRequest | ErrorCode::NotSupported => StatusCode::BAD_REQUEST,
+        ErrorCode::InvalidRequest | ErrorCode::NotSupported | ErrorCode::TemplateInUse => StatusCode::BAD_REQUEST,
         ErrorCode::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         ErrorCode::RouteNotFound
         | ErrorCode::SandboxNotFound
         | ErrorCode::TemplateNotFound
+        | ErrorCode::BuildNotFound
         | ErrorCode::KeyNotFound
         | ErrorCode::WebhookNotFound => StatusCode::NOT_FOUND,
         ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         ErrorCode::TemplateNotReady
+        | ErrorCode::BuildStateConflict
         | ErrorCode::SandboxStateConflict
         | ErrorCode::IdempotencyConflict
         | ErrorCode::LastKey => StatusCode::CONFLICT,
         ErrorCode::IdempotencyMismatch => StatusCode::UNPROCESSABLE_ENTITY,
-        ErrorCode::SandboxCapacityUnavailable => StatusCode::TOO_MANY_REQUESTS,
+        ErrorCode::SandboxCapacityUnavailable | ErrorCode::LimitReached => StatusCode::TOO_MANY_REQUESTS,
         ErrorCode::SandboxUnresponsive => StatusCode::BAD_GATEWAY,
         ErrorCode::StorageFull => StatusCode::INSUFFICIENT_STORAGE,
         ErrorCode::ServiceUnavailable | ErrorCode::GuestUnresponsive => StatusCode::SERVICE_UNAVAILABLE,
@@ -156,7 +166,7 @@ impl IntoResponse for Refusal {
         let mut response = (status, Json(body)).into_response();
         match self.code {
             // Room does not appear within the seconds that clients would wait: tell the caller at once.
-            ErrorCode::SandboxCapacityUnavailable | ErrorCode::GuestUnresponsive => {
+            ErrorCode::SandboxCapacityUnavailable | ErrorCode::LimitReached | ErrorCode::GuestUnresponsive => {
                 response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
             }
             ErrorCode::ServiceUnavailable => {
@@ -185,6 +195,29 @@ impl From<cabana_store::Error> for Refusal {
             cabana_store::Error::NotRunning { id, state } => {
                 Self::new(ErrorCode::SandboxStateConflict, format!("Sandbox {id} is {state}"))
             }
+            cabana_store::Error::NoTemplate(id) => Self::new(
+                ErrorCode::TemplateNotFound,
+                format!("Template {id} was not found; list yours with GET /templates"),
+            ),
+            cabana_store::Error::NoBuild(id) => Self::no_build(id.as_str()),
+            cabana_store::Error::BuildStatus { id, status } => Self::new(
+                ErrorCode::BuildStateConflict,
+                format!("Build {id} is {status}, so this cannot be done; request a new build"),
+            ),
+            cabana_store::Error::TemplateInUse { id, sandboxes, snapshots } => Self::new(
+                ErrorCode::TemplateInUse,
+                format!(
+                    "{sandboxes} sandboxes and {snapshots} snapshots use template {id}; kill and delete them first"
+                ),
+            ),
+            cabana_store::Error::NameTaken { name } => Self::new(
+                ErrorCode::SandboxStateConflict,
+                format!("{name:?} is the name of a snapshot; choose another"),
+            ),
+            cabana_store::Error::TooMany { what, limit } => Self::new(
+                ErrorCode::LimitReached,
+                format!("There are {limit} {what}, and there may be no more; wait for some to end, or delete some"),
+            ),
             cabana_store::Error::Full { .. } => {
                 Self::new(ErrorCode::StorageFull, "The disk of the server's data directory is full; free some space")
             }
@@ -259,6 +292,17 @@ impl From<lifecycle::ChangeError> for Refusal {
             E::Unsupported(text) => Self::new(ErrorCode::NotSupported, text),
             E::Slow(_) => Self::new(ErrorCode::ServiceUnavailable, format!("{text}; try again in a while")),
             E::ShuttingDown => Self::new(ErrorCode::ServiceUnavailable, "The server is shutting down; try again"),
+            E::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<crate::builds::StartError> for Refusal {
+    fn from(error: crate::builds::StartError) -> Self {
+        use crate::builds::StartError as E;
+        match error {
+            E::Busy => Self::new(ErrorCode::ServiceUnavailable, "The server has too many builds to begin; try again"),
+            E::NotSupported(text) => Self::new(ErrorCode::NotSupported, text),
             E::Store(error) => error.into(),
         }
     }

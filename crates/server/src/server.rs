@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{self, App};
 use crate::auth::{FIRST_TEAM, Keys};
 use crate::bounds::Bounds;
+use crate::builds::Builds;
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::directory::Directory;
@@ -57,7 +58,12 @@ impl Server {
         lifecycle.recover().await?;
         lifecycle.start();
         let domain = config.public_domain(address.port());
-        let app = Arc::new(App { store, lifecycle, keys, bounds, domain, webhooks: config.webhooks.clone() });
+        let builds = Builds::open(store.clone(), Arc::clone(&lifecycle), config).await?;
+        let upload_key = upload_key(&store).await?;
+        let max_upload = u64::from(config.builds.max_upload_mb) * 1024 * 1024;
+        let webhooks = config.webhooks.clone();
+        let app = App { store, lifecycle, keys, bounds, domain, webhooks, builds, upload_key, max_upload };
+        let app = Arc::new(app);
         Ok(Self { listener, address, tls, app, directory, fresh_key, _data_dir: data_dir })
     }
 
@@ -102,6 +108,7 @@ impl Server {
         };
         // Serving may also have ended with an error.
         shutdown.cancel();
+        app.builds.stop().await;
         app.lifecycle.stop().await;
         courier.stop().await;
         let _ = noting.await;
@@ -167,6 +174,18 @@ impl Templates {
         };
         Ok(self.app.store.ensure_template(given).await?)
     }
+}
+
+/// What links for uploads are signed with: the same after a restart, so that links stay good.
+async fn upload_key(store: &Store) -> Result<Secret, Error> {
+    const SETTING: &str = "upload_key";
+    if let Some(key) = store.setting(SETTING).await? {
+        return Ok(Secret::new(key));
+    }
+    let key: [u8; 32] = rand::random();
+    let key: String = key.iter().map(|b| format!("{b:02x}")).collect();
+    store.set_setting(SETTING, key.clone()).await?;
+    Ok(Secret::new(key))
 }
 
 fn first_team() -> cabana_types::TeamId {

@@ -3,8 +3,8 @@
 use cabana_types::limits::PIDS;
 use cabana_types::{BuildId, Resources, TeamId, TemplateId};
 use jiff::Timestamp;
-use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
+use sqlx::{SqliteConnection, SqliteExecutor};
 
 use crate::build::{self, Build, BuildStatus};
 use crate::column::{Columns, micros};
@@ -119,11 +119,13 @@ impl Store {
         row.as_ref().map(decode).transpose()
     }
 
-    /// Whether somebody has a template of this alias in this namespace, whether or not others may use it.
-    pub async fn is_alias_taken(&self, namespace: &str, alias: &str) -> Result<bool, Error> {
+    /// Whether another team than this one has a template of an alias in a namespace, whether or not others may use it.
+    pub async fn is_alias_taken(&self, team: &TeamId, namespace: &str, alias: &str) -> Result<bool, Error> {
         sqlx::query_scalar(
-            "select exists (select 1 from template_aliases a join teams n on n.id = a.team where n.name = $1 and a.alias = $2)",
+            "select exists (select 1 from template_aliases a join teams n on n.id = a.team
+                where a.team <> $1 and n.name = $2 and a.alias = $3)",
         )
+        .bind(team.as_str())
         .bind(namespace)
         .bind(alias)
         .fetch_one(self.reader())
@@ -205,23 +207,16 @@ impl Store {
         .await
     }
 
+    /// Refuses as [`Store::delete_template`] does.
+    pub async fn check_template_unused(&self, id: &TemplateId) -> Result<(), Error> {
+        check_unused(self.reader(), id).await
+    }
+
     /// Forgets a template with its builds, unless a sandbox that has not ended or a snapshot needs one of them. Answers the builds.
     pub async fn delete_template(&self, id: TemplateId) -> Result<Vec<BuildId>, Error> {
         self.write(move |connection| {
             Box::pin(async move {
-                let used = sqlx::query(
-                    "select
-                        (select count(*) from sandboxes where state <> 'ended' and build in (select id from builds where template = $1)) as sandboxes,
-                        (select count(*) from snapshots where build in (select id from builds where template = $1)) as snapshots",
-                )
-                .bind(id.as_str())
-                .fetch_one(&mut *connection)
-                .await
-                .map_err(|e| Error::query("look who uses a template", e))?;
-                let (sandboxes, snapshots) = (Columns(&used).number("sandboxes")?, Columns(&used).number("snapshots")?);
-                if sandboxes > 0 || snapshots > 0 {
-                    return Err(Error::TemplateInUse { id, sandboxes, snapshots });
-                }
+                check_unused(&mut *connection, &id).await?;
                 let builds: Vec<String> = sqlx::query_scalar("select id from builds where template = $1")
                     .bind(id.as_str())
                     .fetch_all(&mut *connection)
@@ -239,6 +234,22 @@ impl Store {
             })
         })
         .await
+    }
+}
+
+/// Refuses if a sandbox that has not ended or a snapshot needs a build of a template.
+async fn check_unused<'e>(executor: impl SqliteExecutor<'e>, id: &TemplateId) -> Result<(), Error> {
+    let used = sqlx::query(
+        "select (select count(*) from sandboxes s join builds b on b.id = s.build where b.template = $1 and s.state <> 'ended') as sandboxes,
+            (select count(*) from snapshots s join builds b on b.id = s.build where b.template = $1) as snapshots",
+    )
+    .bind(id.as_str())
+    .fetch_one(executor)
+    .await
+    .map_err(|e| Error::query("look who uses a template", e))?;
+    match (Columns(&used).number("sandboxes")?, Columns(&used).number("snapshots")?) {
+        (0, 0) => Ok(()),
+        (sandboxes, snapshots) => Err(Error::TemplateInUse { id: id.clone(), sandboxes, snapshots }),
     }
 }
 

@@ -50,6 +50,14 @@ codes! {
     TemplateNotFound => "template_not_found",
     /// The template exists, but has no finished build yet.
     TemplateNotReady => "template_not_ready",
+    /// A sandbox or a snapshot needs the template, which cannot be deleted.
+    TemplateInUse => "template_in_use",
+    /// The template has no such build.
+    BuildNotFound => "build_not_found",
+    /// The build is not in a state in which this can be done.
+    BuildStateConflict => "build_state_conflict",
+    /// The team has as many of something as it may have.
+    LimitReached => "limit_reached",
     /// There is no such API key, or it is not your team's.
     KeyNotFound => "key_not_found",
     /// It is the team's last API key, which cannot be deleted.

@@ -42,6 +42,24 @@ pub const MAX_API_BODY_BYTES: usize = 2 * 1024 * 1024;
 pub const PAGE: RangeInclusive<u32> = 1..=100;
 /// A template reference (`[namespace/]alias[:tag]` or id), bytes.
 pub const MAX_TEMPLATE_REF_BYTES: usize = 256;
+/// A tag of a template, bytes.
+pub const MAX_TAG_BYTES: usize = 128;
+/// Tags of one template.
+pub const MAX_TAGS: u32 = 100;
+/// Templates of one team.
+pub const MAX_TEMPLATES: u32 = 1000;
+/// Builds of one team that wait or are under way.
+pub const MAX_BUILDS: u32 = 20;
+/// Steps of one build.
+pub const MAX_STEPS: usize = 500;
+/// One argument of a step, a start command or a ready check, bytes.
+pub const MAX_STEP_BYTES: usize = 64 * 1024;
+/// Arguments of one step.
+pub const MAX_STEP_ARGS: usize = 512;
+/// A Dockerfile, bytes.
+pub const MAX_DOCKERFILE_BYTES: usize = 1024 * 1024;
+/// A client's name for an uploaded archive, bytes.
+pub const MAX_FILES_HASH_BYTES: usize = 128;
 /// An idempotency key, bytes.
 pub const MAX_IDEMPOTENCY_KEY_BYTES: usize = 255;
 /// `maskRequestHost`, its port filled in, bytes.

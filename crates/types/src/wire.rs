@@ -1,8 +1,10 @@
 //! Bodies of the REST API, in E2B's wire form. What Cabana adds are optional fields.
 
+mod build;
 mod record;
 mod sandbox;
 mod sleep;
+mod tag;
 mod team;
 mod template;
 mod webhooks;
@@ -11,6 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::ErrorCode;
 
+pub use build::{
+    BuildInfo, BuildLogEntry, BuildLogPage, BuildReason, BuildStart, FileUpload, NewTemplate, RegistryCredentials,
+    RequestedBuild, TemplateStep,
+};
 pub use record::{
     ActivityItem, ActivityPage, Event, LogEntry, LogLine, MaxTeamMetric, SandboxLogPage, SandboxLogs, SandboxMetric,
     SandboxesMetrics, TeamMetric,
@@ -23,8 +29,14 @@ pub use sleep::{
     ArchiveRequest, CloneRequest, Clones, ForkRequest, ForkResult, HotplugRequest, PauseRequest, ResizeRequest,
     SnapshotInfo, SnapshotRequest,
 };
+pub use tag::{
+    AssignTags, AssignedTags, RemoveTags, TagAssignment, TagAssignmentPage, TagCount, TagExists, TagGroup,
+    TagGroupPage, TemplateTag,
+};
 pub use team::{ApiKey, KeyMask, KeyName, NewApiKey, Quota, QuotaLimit, QuotaUsage, Team};
-pub use template::{Template, TemplateAlias, TemplateBuild, TemplatePage, TemplateStep, TemplateWithBuilds};
+pub use template::{
+    Template, TemplateAlias, TemplateBuild, TemplateNames, TemplatePage, TemplateUpdate, TemplateWithBuilds,
+};
 pub use webhooks::{DeliveryStatus, NewWebhook, Webhook, WebhookDelivery, WebhookUpdate};
 
 /// Body of every error answer.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::{Extension, Json};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -131,24 +131,6 @@ pub(super) async fn list_snapshots(
         }
     }
     Ok((headers, Json(rows.into_iter().map(info).collect())))
-}
-
-/// Delete a snapshot.
-#[utoipa::path(delete, path = "/templates/{templateID}", tag = "snapshots",
-    params(("templateID" = String, Path, description = "The snapshot's id or name")),
-    responses((status = 204, description = "It is gone")))]
-pub(super) async fn delete_template(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<Caller>,
-    Path(text): Path<String>,
-) -> Result<StatusCode, Refusal> {
-    if let Some(snapshot) = app.find_snapshot(&caller.team, &text).await?
-        && app.lifecycle.delete_snapshot(&snapshot.id).await?
-    {
-        return Ok(StatusCode::NO_CONTENT);
-    }
-    app.find_template(&caller.team, &text).await?;
-    Err(Refusal::new(ErrorCode::NotSupported, "Deleting a template is not available on this server yet"))
 }
 
 impl App {

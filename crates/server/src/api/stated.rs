@@ -1,8 +1,9 @@
 //! What the description of the API says about values: the bounds that handlers check, from the same constants.
 
 use cabana_types::limits::{
-    CPU_COUNT, DISK_MB, MAX_IDEMPOTENCY_KEY_BYTES, MAX_MAP_ENTRIES, MAX_NAME_BYTES, MAX_REFRESH_SECONDS,
-    MAX_TEMPLATE_REF_BYTES, MAX_TIMEOUT_SECONDS, MEMORY_MB, PAGE,
+    CPU_COUNT, DISK_MB, MAX_DOCKERFILE_BYTES, MAX_FILES_HASH_BYTES, MAX_IDEMPOTENCY_KEY_BYTES, MAX_MAP_ENTRIES,
+    MAX_NAME_BYTES, MAX_REFRESH_SECONDS, MAX_STEP_BYTES, MAX_TAG_BYTES, MAX_TEMPLATE_REF_BYTES, MAX_TIMEOUT_SECONDS,
+    MEMORY_MB, PAGE,
 };
 use utoipa::Number;
 use utoipa::openapi::path::Operation;
@@ -11,6 +12,7 @@ use utoipa::openapi::{OpenApi, RefOr, Schema, Type};
 
 use super::logs::{MAX_LINES, MAX_SEARCH};
 use super::query::{MAX_OFFSET, MAX_PAGE, MAX_SECONDS};
+use super::tags::SORTS;
 use crate::lifecycle::LEVELS;
 
 /// What a value must be.
@@ -42,6 +44,8 @@ const TEMPLATE: Bound = ShortLike("^([A-Za-z0-9_-]+/)?[A-Za-z0-9_-]+(:[A-Za-z0-9
 /// A parameter without a value is as good as none.
 const TEMPLATE_OR_NONE: Bound =
     ShortLike("^(([A-Za-z0-9_-]+/)?[A-Za-z0-9_-]+(:[A-Za-z0-9._-]+)?)?$", MAX_TEMPLATE_REF_BYTES);
+
+const TAG: Bound = ShortLike("^[A-Za-z0-9._-]+$", MAX_TAG_BYTES);
 
 /// By path, all of its operations, and parameter.
 const PARAMETERS: &[(&str, &str, Bound)] = &[
@@ -78,6 +82,22 @@ const PARAMETERS: &[(&str, &str, Bound)] = &[
     ("/teams/{teamID}/metrics/max", "end", SECONDS),
     ("/templates/{templateID}", "templateID", TEMPLATE),
     ("/templates/aliases/{alias}", "alias", TEMPLATE),
+    ("/templates/{templateID}/builds/{buildID}/status", "logsOffset", OFFSET),
+    ("/templates/{templateID}/builds/{buildID}/status", "limit", ROWS),
+    ("/templates/{templateID}/builds/{buildID}/status", "level", OneOf(&LEVELS)),
+    ("/templates/{templateID}/builds/{buildID}/logs", "cursor", MILLIS),
+    ("/templates/{templateID}/builds/{buildID}/logs", "limit", ROWS),
+    ("/templates/{templateID}/builds/{buildID}/logs", "direction", OneOf(&["forward", "backward"])),
+    ("/templates/{templateID}/builds/{buildID}/logs", "level", OneOf(&LEVELS)),
+    ("/templates/{templateID}/builds/{buildID}/logs", "source", OneOf(&["temporary", "persistent"])),
+    ("/templates/{templateID}/files/{hash}", "hash", ShortLike("^[A-Za-z0-9][A-Za-z0-9._-]*$", MAX_FILES_HASH_BYTES)),
+    ("/templates/{templateID}/tags/exists", "tag", TAG),
+    ("/templates/{templateID}/tags/groups", "assignmentLimit", ROWS),
+    ("/templates/{templateID}/tags/groups", "tagsLimit", ROWS),
+    ("/templates/{templateID}/tags/groups", "search", Short(MAX_TAG_BYTES)),
+    ("/templates/{templateID}/tags/groups", "sort", OneOf(&SORTS)),
+    ("/templates/{templateID}/tags/{tag}/assignments", "tag", TAG),
+    ("/templates/{templateID}/tags/{tag}/assignments", "limit", ROWS),
     ("/v2/templates", "limit", ROWS),
     ("/v2/templates", "page", Within(1, MAX_PAGE.unsigned_abs())),
     ("/v2/templates", "template_type", OneOf(&["template_build", "snapshot_template"])),
@@ -92,6 +112,21 @@ const MEMBERS: &[(&str, &str, Bound)] = &[
     ("NewSandbox", "diskSizeMB", Within(*DISK_MB.start() as u64, *DISK_MB.end() as u64)),
     ("NewSandbox", "metadata", Members(MAX_MAP_ENTRIES)),
     ("NewSandbox", "envVars", Members(MAX_MAP_ENTRIES)),
+    ("NewTemplate", "name", TEMPLATE),
+    ("NewTemplate", "alias", TEMPLATE),
+    ("NewTemplate", "cpuCount", Within(*CPU_COUNT.start() as u64, *CPU_COUNT.end() as u64)),
+    ("NewTemplate", "memoryMB", Within(*MEMORY_MB.start() as u64, *MEMORY_MB.end() as u64)),
+    ("NewTemplate", "minFreeDiskMb", Within(0, *DISK_MB.end() as u64)),
+    ("BuildStart", "fromTemplate", TEMPLATE_OR_NONE),
+    ("BuildStart", "startCmd", Short(MAX_STEP_BYTES)),
+    ("BuildStart", "readyCmd", Short(MAX_STEP_BYTES)),
+    ("BuildStart", "dockerfile", Short(MAX_DOCKERFILE_BYTES)),
+    ("BuildStart", "target", Short(MAX_NAME_BYTES)),
+    ("BuildStart", "buildArgs", Members(MAX_MAP_ENTRIES)),
+    ("TemplateStep", "type", OneOf(&["COPY", "RUN", "ENV", "WORKDIR", "USER"])),
+    ("RegistryCredentials", "type", OneOf(&["registry", "aws", "gcp"])),
+    ("AssignTags", "target", TEMPLATE),
+    ("RemoveTags", "name", TEMPLATE),
     ("ConnectRequest", "timeout", TIMEOUT),
     ("TimeoutRequest", "timeout", TIMEOUT),
     ("RefreshRequest", "duration", Within(0, MAX_REFRESH_SECONDS)),

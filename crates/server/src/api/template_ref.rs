@@ -1,14 +1,16 @@
-//! Names of templates: an id, or `[namespace/]alias[:tag]`.
+//! Names of templates: an id or `[namespace/]alias`, and which build of it: `:tag`, or `:` and the id of a build.
 
-use cabana_store::Template;
+use axum::extract::{FromRequestParts, Path};
+use cabana_store::{Build, BuildStatus, Template};
 use cabana_types::limits::MAX_TEMPLATE_REF_BYTES;
-use cabana_types::{ErrorCode, TeamId, TemplateId};
+use cabana_types::{BuildId, ErrorCode, TeamId, TemplateId};
+use http::request::Parts;
 
 use super::App;
 use crate::error::{Refusal, short};
 
-/// The tag that is meant when none is named.
-pub(super) const DEFAULT_TAG: &str = "default";
+pub(super) use cabana_store::DEFAULT_TAG;
+
 /// Names that a refusal lists.
 const LISTED: usize = 20;
 
@@ -29,18 +31,57 @@ pub(super) fn parse(text: &str) -> Option<Name<'_>> {
         Some((namespace, alias)) => (Some(namespace), alias),
         None => (None, path),
     };
-    let plain = |part: &str, dots: bool| {
-        !part.is_empty()
-            && part
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_' || (dots && b == b'.'))
-    };
-    let valid = plain(alias, false) && namespace.is_none_or(|n| plain(n, false)) && tag.is_none_or(|t| plain(t, true));
+    let valid = is_plain(alias) && namespace.is_none_or(is_plain) && tag.is_none_or(is_tag);
     valid.then_some(Name { namespace, alias, tag })
 }
 
+fn is_plain(part: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
+    !part.is_empty() && part.bytes().all(fits)
+}
+
+/// Whether a text can be a tag, or stand where one does.
+pub(super) fn is_tag(text: &str) -> bool {
+    !text.is_empty() && text.split('.').all(|part| part.is_empty() || is_plain(part))
+}
+
+/// Whether a text in the place of a tag is the id of a build.
+pub(super) fn is_build_id(text: &str) -> bool {
+    text.parse::<BuildId>().is_ok()
+}
+
+/// A name in the path of a request.
+#[derive(Debug)]
+pub(super) struct PathName(pub(super) String);
+
+/// A name in the path of a request, and what follows it.
+#[derive(Debug)]
+pub(super) struct PathNames(pub(super) String, pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathName {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        path.map(|Path(name)| Self(name)).map_err(|_| malformed())
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for PathNames {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
+        path.map(|Path((name, rest))| Self(name, rest)).map_err(|_| malformed())
+    }
+}
+
+fn malformed() -> Refusal {
+    Refusal::invalid("The path is not well formed")
+}
+
 impl App {
-    /// The template that a team means by a name.
+    /// The template that a team means by a name. Its build is the one that the name's tag means.
     pub(super) async fn find_template(&self, team: &TeamId, text: &str) -> Result<Template, Refusal> {
         if text.len() > MAX_TEMPLATE_REF_BYTES {
             return Err(Refusal::invalid(format!("A template's name has at most {MAX_TEMPLATE_REF_BYTES} bytes")));
@@ -51,17 +92,11 @@ impl App {
                 format!("{:?} is not the name of a template: write [namespace/]alias[:tag] or an id", short(text));
             return Err(Refusal::invalid(text));
         };
-        if name.tag.is_none_or(|tag| tag == DEFAULT_TAG) {
-            if name.namespace.is_none()
-                && let Ok(id) = name.alias.parse::<TemplateId>()
-                && let Some(template) = self.store.template(&id).await?
-                && (template.public || template.team == *team)
-            {
-                return Ok(template);
-            }
-            if let Some(template) = self.store.template_by_alias(team, name.namespace, name.alias).await? {
-                return Ok(template);
-            }
+        if let Some(template) = self.find(team, &name).await? {
+            return match name.tag.filter(|tag| *tag != DEFAULT_TAG) {
+                None => Ok(template),
+                Some(tag) => self.tagged(template, tag).await,
+            };
         }
         let mut names: Vec<String> = self.store.templates(team).await?.into_iter().flat_map(|t| t.aliases).collect();
         let more = names.len().saturating_sub(LISTED);
@@ -72,6 +107,60 @@ impl App {
             (false, more) => format!("there are: {} and {more} more", names.join(", ")),
         };
         Err(Refusal::new(ErrorCode::TemplateNotFound, format!("Template {:?} was not found; {there}", short(text))))
+    }
+
+    /// The same, of the team's own templates.
+    pub(super) async fn find_own_template(&self, team: &TeamId, text: &str) -> Result<Template, Refusal> {
+        let template = self.find_template(team, text).await?;
+        if template.team != *team {
+            let text = format!("Template {:?} belongs to another team, which alone may do this", short(text));
+            return Err(Refusal::new(ErrorCode::Forbidden, text));
+        }
+        Ok(template)
+    }
+
+    /// The build that sandboxes of a template, found by this name, start from.
+    pub(super) async fn finished_build(&self, template: &Template, text: &str) -> Result<Build, Refusal> {
+        if let Some(build) = template.build.as_ref().filter(|b| b.status == BuildStatus::Ready) {
+            return Ok(build.clone());
+        }
+        let tags: Vec<String> = self.store.tags(&template.id).await?.into_iter().map(|t| t.tag).collect();
+        let text = match (template.build.is_none(), tags.is_empty()) {
+            (true, false) => format!(
+                "Template {:?} has no build with the tag {DEFAULT_TAG}; name one of its tags: {}",
+                short(text),
+                tags.join(", ")
+            ),
+            _ => format!("Template {:?} has no finished build yet; wait for it", short(text)),
+        };
+        Err(Refusal::new(ErrorCode::TemplateNotReady, text))
+    }
+
+    async fn find(&self, team: &TeamId, name: &Name<'_>) -> Result<Option<Template>, Refusal> {
+        if name.namespace.is_none()
+            && let Ok(id) = name.alias.parse::<TemplateId>()
+            && let Some(template) = self.store.template(&id).await?
+            && (template.public || template.team == *team)
+        {
+            return Ok(Some(template));
+        }
+        Ok(self.store.template_by_alias(team, name.namespace, name.alias).await?)
+    }
+
+    /// A template with another build than its default one.
+    async fn tagged(&self, template: Template, tag: &str) -> Result<Template, Refusal> {
+        let build = match tag.parse::<BuildId>() {
+            Ok(id) => self.store.build(&id).await?.filter(|b| b.template == template.id),
+            Err(_) => self.store.tagged(&template.id, tag).await?,
+        };
+        if let Some(build) = build {
+            return Ok(Template { build: Some(build), ..template });
+        }
+        let tags: Vec<String> = self.store.tags(&template.id).await?.into_iter().map(|t| t.tag).collect();
+        let there = if tags.is_empty() { "none yet".to_owned() } else { tags.join(", ") };
+        let name = template.aliases.first().map_or(template.id.as_str(), String::as_str);
+        let text = format!("Template {name} with tag {:?} was not found; its tags are: {there}", short(tag));
+        Err(Refusal::new(ErrorCode::TemplateNotFound, text))
     }
 }
 

@@ -2,22 +2,24 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::{Extension, Json};
-use cabana_store::{Build, BuildStatus, Template as Row};
+use cabana_store::{BuildStatus, Template as Row};
 use cabana_types::limits::PAGE;
 use cabana_types::routing::ENVD_VERSION;
 use cabana_types::wire::{Template, TemplateAlias, TemplateBuild, TemplatePage, TemplateWithBuilds};
+use cabana_types::{BuildId, ErrorCode, TeamId, TemplateId};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::App;
 use super::novita::is_novita;
 use super::query::{MAX_PAGE, Query};
+use super::template_ref::{PathName, parse};
 use crate::auth::Caller;
 use crate::error::{Refusal, short};
 
 /// Builds that are shown with a template.
-const MAX_BUILDS: u32 = 100;
+pub(super) const MAX_BUILDS: u32 = 100;
 const NOVITA_LIMIT: u32 = 20;
 const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-next-token");
 
@@ -30,7 +32,7 @@ pub(super) async fn list_templates(
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<Vec<Template>>, Refusal> {
     let rows = app.store.templates(&caller.team).await?;
-    Ok(Json(rows.into_iter().filter_map(shown).collect()))
+    Ok(Json(rows.into_iter().map(shown).collect()))
 }
 
 /// List the templates that are there for every team.
@@ -41,7 +43,7 @@ pub(super) async fn default_templates(
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<Vec<Template>>, Refusal> {
     let rows = app.store.templates(&caller.team).await?;
-    Ok(Json(rows.into_iter().filter(|row| row.public).filter_map(shown).collect()))
+    Ok(Json(rows.into_iter().filter(|row| row.public).map(shown).collect()))
 }
 
 /// List templates, page by page.
@@ -62,7 +64,7 @@ pub(super) async fn list_templates_v2(
     query: Query,
 ) -> Result<(HeaderMap, Json<TemplateListing>), Refusal> {
     let novita = query.text("page").is_some() || query.text("template_type").is_some() || is_novita(&sent);
-    let all: Vec<Template> = app.store.templates(&caller.team).await?.into_iter().filter_map(shown).collect();
+    let all: Vec<Template> = app.store.templates(&caller.team).await?.into_iter().map(shown).collect();
     if novita {
         return Ok((HeaderMap::new(), Json(TemplateListing::Page(page(&query, all)?))));
     }
@@ -120,25 +122,22 @@ fn page(query: &Query, mut all: Vec<Template>) -> Result<TemplatePage, Refusal> 
 pub(super) async fn get_template(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
-    name: Result<Path<String>, axum::extract::rejection::PathRejection>,
+    PathName(text): PathName,
 ) -> Result<Json<TemplateWithBuilds>, Refusal> {
-    let row = named(&app, &caller, name).await?;
-    let resources = row.resources;
+    let row = app.find_template(&caller.team, &text).await?;
     let builds = app.store.builds(&row.id, MAX_BUILDS).await?.into_iter().map(|build| TemplateBuild {
         build_id: build.id,
         status: build.status.as_str().into(),
         created_at: build.created_at,
-        updated_at: build.finished_at.unwrap_or(build.created_at),
+        updated_at: build.updated_at,
         finished_at: build.finished_at,
-        cpu_count: resources.cpu_count,
-        memory_mb: resources.memory_mb,
-        disk_size_mb: resources.disk_mb,
+        cpu_count: build.resources.cpu_count,
+        memory_mb: build.resources.memory_mb,
+        disk_size_mb: build.resources.disk_mb,
         envd_version: ENVD_VERSION.into(),
     });
     let builds = builds.collect();
-    let text = format!("Template {} has no build yet; wait for it", row.id);
-    let template = shown(row).ok_or_else(|| Refusal::new(cabana_types::ErrorCode::TemplateNotReady, text))?;
-    Ok(Json(TemplateWithBuilds { template, builds }))
+    Ok(Json(TemplateWithBuilds { template: shown(row), builds }))
 }
 
 /// Which template has an alias.
@@ -148,26 +147,46 @@ pub(super) async fn get_template(
 pub(super) async fn get_alias(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
-    name: Result<Path<String>, axum::extract::rejection::PathRejection>,
+    PathName(text): PathName,
 ) -> Result<Json<TemplateAlias>, Refusal> {
-    let row = named(&app, &caller, name).await?;
-    Ok(Json(TemplateAlias { template_id: row.id, public: row.public }))
+    match app.find_template(&caller.team, &text).await {
+        Ok(row) => Ok(Json(TemplateAlias { template_id: row.id, public: row.public })),
+        Err(refusal)
+            if refusal.code() == ErrorCode::TemplateNotFound && app.is_anothers(&caller.team, &text).await? =>
+        {
+            let text = format!("{:?} is the name of another team's template", short(&text));
+            Err(Refusal::new(ErrorCode::Forbidden, text))
+        }
+        Err(refusal) => Err(refusal),
+    }
 }
 
-async fn named(
-    app: &App,
-    caller: &Caller,
-    name: Result<Path<String>, axum::extract::rejection::PathRejection>,
-) -> Result<Row, Refusal> {
-    let Path(name) = name.map_err(|_| Refusal::invalid("The path is not well formed"))?;
-    app.find_template(&caller.team, &name).await
+impl App {
+    /// Whether a full name or an id means a template that only another team may use.
+    async fn is_anothers(&self, team: &TeamId, text: &str) -> Result<bool, Refusal> {
+        let lower = text.trim().to_ascii_lowercase();
+        let Some(name) = parse(&lower) else { return Ok(false) };
+        match name.namespace {
+            Some(namespace) => Ok(self.store.is_alias_taken(team, namespace, name.alias).await?),
+            None => match name.alias.parse::<TemplateId>() {
+                Ok(id) => Ok(self.store.template(&id).await?.is_some_and(|t| t.team != *team)),
+                Err(_) => Ok(false),
+            },
+        }
+    }
 }
 
-/// A template as listings show it; `None` while it has no build at all.
-fn shown(row: Row) -> Option<Template> {
-    let Build { id: build_id, status, .. } = row.build?;
-    let names = row.aliases.iter().map(|alias| format!("{}/{alias}", row.namespace)).collect();
-    Some(Template {
+/// Names with namespace.
+pub(super) fn names(row: &Row) -> Vec<String> {
+    row.aliases.iter().map(|alias| format!("{}/{alias}", row.namespace)).collect()
+}
+
+/// A template as listings show it. While new sandboxes have no build to start from, it shows the newest one.
+pub(super) fn shown(row: Row) -> Template {
+    let names = names(&row);
+    let build = row.build.as_ref().map(|build| (build.id.clone(), build.status));
+    let (build_id, status) = build.or(row.newest).unwrap_or_else(|| (no_build(), BuildStatus::Waiting));
+    Template {
         template_id: row.id,
         build_id,
         cpu_count: row.resources.cpu_count,
@@ -183,6 +202,11 @@ fn shown(row: Row) -> Option<Template> {
         spawn_count: row.spawn_count,
         build_count: row.build_count,
         envd_version: ENVD_VERSION.into(),
-        build_status: BuildStatus::as_str(status).into(),
-    })
+        build_status: status.as_str().into(),
+    }
+}
+
+/// What stands for a build where there is none: clients want an id.
+fn no_build() -> BuildId {
+    BuildId::from_random([0; 16])
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cabana_runtime::DiskSource;
-use cabana_store::{Boot, BuildStatus, Idempotency, Sandbox, Traffic};
+use cabana_store::{Boot, Idempotency, Sandbox, Traffic};
 use cabana_types::limits::{
     DEFAULT_TIMEOUT_SECONDS, DEFAULT_TIMEOUT_V1_SECONDS, IDLE_SECONDS, MAX_IDEMPOTENCY_KEY_BYTES, MAX_KEPT,
     MAX_MAP_BYTES, MAX_MAP_ENTRIES, MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_VALUE_BYTES, within,
@@ -130,10 +130,7 @@ impl App {
             });
         }
         let template = self.find_template(team, text).await?;
-        let Some(build) = template.build.filter(|b| b.status == BuildStatus::Ready) else {
-            let text = format!("Template {:?} has no finished build yet; wait for it", short(text));
-            return Err(Refusal::new(ErrorCode::TemplateNotReady, text));
-        };
+        let build = self.finished_build(&template, text).await?;
         Ok(Origin {
             template: template.id,
             build: build.id,
@@ -253,7 +250,7 @@ fn names_anything(value: &Value) -> bool {
     value.as_object().map_or_else(|| is_something(value), |map| !map.is_empty())
 }
 
-fn check_map(field: &str, map: &BTreeMap<String, String>) -> Result<(), Refusal> {
+pub(super) fn check_map(field: &str, map: &BTreeMap<String, String>) -> Result<(), Refusal> {
     if map.len() > MAX_MAP_ENTRIES {
         return Err(Refusal::invalid(format!(
             "{field} has {} entries; at most {MAX_MAP_ENTRIES} are taken",

@@ -18,6 +18,11 @@ pub(super) const BASE: &str = "base";
 /// Images of this name are templates: `cabana/NAME`.
 const OWN: &str = "cabana/";
 
+/// Where programs are found in a template that says nothing about it.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Tries for each part of an image, so that a registry that is silent is given up within a minute.
+const ATTEMPTS: u32 = 3;
+
 /// A tree and the key of everything that made it.
 #[derive(Debug, Clone)]
 pub(super) struct Ground {
@@ -74,10 +79,12 @@ impl Job {
 
     /// A finished build.
     pub(super) fn begin_with_build(&self, build: &BuildId, boot: &Boot) -> Begun {
+        let mut env = boot.env.clone();
+        env.entry("PATH".to_owned()).or_insert_with(|| PATH.to_owned());
         let defaults = Defaults {
             user: boot.default_user.clone(),
             working_dir: boot.default_workdir.clone().unwrap_or_default(),
-            env: boot.env.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+            env: env.iter().map(|(name, value)| format!("{name}={value}")).collect(),
             entrypoint: boot.start.clone().unwrap_or_default(),
             healthcheck: boot.ready.clone().unwrap_or_default(),
             ..Defaults::default()
@@ -122,7 +129,7 @@ impl Job {
             Event::Blob { .. } => {}
             Event::Retry { what, reason } => log.warn(BASE, format!("trying {what} again: {reason}")),
         });
-        let limits = PullLimits { time: self.time_left(), ..PullLimits::default() };
+        let limits = PullLimits { time: self.time_left(), attempts: ATTEMPTS, ..PullLimits::default() };
         let image =
             registry.pull(reference, credentials, &self.builds.blobs, &limits, &progress).await.map_err(wrong)?;
         let defaults = image.config.config.clone();

@@ -118,8 +118,8 @@ impl Job {
                 Some(hash) => Some(Arc::new(self.uploaded(hash, &planned.number).await?)),
                 None => None,
             };
-            self.log.info(&planned.number, format!("step {} of {count}", planned.number));
-            ground = self.take(ground, &planned.step, files, force, &planned.number).await?;
+            let place = format!("{}/{count}", planned.number);
+            ground = self.take(ground, &planned.step, files, force, &planned.number, &place).await?;
         }
         Ok(Made { ground, boot })
     }
@@ -134,7 +134,7 @@ impl Job {
             user: "root".to_owned(),
             directory: "/".to_owned(),
         };
-        self.take(ground, &step, None, false, BASE).await
+        self.take(ground, &step, None, false, BASE, "1/1").await
     }
 
     async fn uploaded(&self, hash: &str, label: &str) -> Result<Files, Failure> {
@@ -165,7 +165,12 @@ impl Job {
                 self.blocking(BASE, move || Files::none(&work, &stop)).await?
             }
         };
-        let bases = self.bases(&plan, credentials).await?;
+        let mut bases = self.bases(&plan, credentials).await?;
+        for base in bases.values_mut().filter(|base| base.is_template) {
+            // As in any image, steps are root's and begin at the root, until the Dockerfile says otherwise.
+            base.defaults.user.clear();
+            base.defaults.working_dir.clear();
+        }
         let evaluated = plan.evaluate_all(|name| match bases.get(name) {
             Some(begun) => Ok(begun.defaults.clone()),
             None => Err(Failure::new(BASE, format!("{name} was not pulled"))),
@@ -212,7 +217,6 @@ impl Job {
     ) -> Result<Ground, Failure> {
         let nothing = self.begin_with_nothing().await?.ground;
         let (done, seen): (Vec<_>, Vec<_>) = plan.stages.iter().map(|_| watch::channel(None::<Ground>)).unzip();
-        let total: usize = evaluated.iter().map(|stage| stage.steps.len()).sum();
         let mut before = 0;
         let mut work = Vec::new();
         for ((number, stage), done) in plan.stages.iter().enumerate().zip(done) {
@@ -235,9 +239,9 @@ impl Job {
                         }),
                         _ => None,
                     };
-                    let place = stage.name.as_deref().map(|name| format!(" of {name}")).unwrap_or_default();
-                    self.log.info(&label, format!("step {label} of {total}{place}, line {}", step.line));
-                    let taken = self.take(ground, step, files, self.order.force, &label).await;
+                    let name = stage.name.as_deref().map(|name| format!("{name} ")).unwrap_or_default();
+                    let place = format!("{name}{}/{}", count - first, evaluated[number].steps.len());
+                    let taken = self.take(ground, step, files, self.order.force, &label, &place).await;
                     ground = taken.map_err(|failure| Failure {
                         message: format!("Dockerfile line {}: {}", step.line, failure.message),
                         ..failure

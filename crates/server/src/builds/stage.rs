@@ -23,7 +23,7 @@ use crate::lifecycle::BenchSpec;
 const SCRIPT: &str = "/tmp/.cabana-step";
 
 impl Job {
-    /// Does one step. `files` is what it copies from, if it copies.
+    /// Does one step. `files` is what it copies from, if it copies; `place` tells people where it stands.
     pub(super) fn take<'a>(
         &'a self,
         ground: Ground,
@@ -31,9 +31,10 @@ impl Job {
         files: Option<Arc<Files>>,
         force: bool,
         label: &'a str,
+        place: &'a str,
     ) -> BoxFuture<'a, Result<Ground, Failure>> {
         Box::pin(async move {
-            let title = short(&step.text);
+            let title = format!("[{place}] {}", short(&step.text));
             match &step.action {
                 Action::Copy(copy) => {
                     let files = files.ok_or_else(|| Failure::new(label, "there are no files to copy from"))?;
@@ -86,7 +87,7 @@ impl Job {
             if is_error { self.log.warn(label, line) } else { self.log.info(label, line) }
         })
         .await;
-        let shown = command_of(step, title);
+        let shown = command_of(step);
         let failure = match ran {
             Ok(exit) if exit.code == 0 => {
                 if force {
@@ -187,9 +188,9 @@ fn script(text: &str) -> Vec<String> {
 }
 
 /// The command as its author wrote it.
-fn command_of(step: &Step, title: &str) -> String {
+fn command_of(step: &Step) -> String {
     match &step.action {
         Action::Run(args) if args.len() == 4 && args[..3] == steps::shell("")[..3] => args[3].clone(),
-        _ => title.strip_prefix("RUN ").unwrap_or(title).to_owned(),
+        _ => step.text.strip_prefix("RUN ").unwrap_or(&step.text).to_owned(),
     }
 }

@@ -120,7 +120,7 @@ impl State {
                     if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
                         return Err(format!("{name:?} is not the name of a variable"));
                     }
-                    let value = expand(value, &self.boot.env);
+                    let value = expand(value, &self.values());
                     self.boot.env.insert(name.clone(), value);
                 }
                 return Ok(());
@@ -164,22 +164,32 @@ impl State {
     }
 
     fn directory(&self) -> String {
-        match (&self.boot.default_workdir, self.boot.default_user.as_str()) {
-            (Some(directory), _) => directory.clone(),
-            (None, "root") => "/root".to_owned(),
-            (None, user) => format!("/home/{user}"),
+        self.boot.default_workdir.clone().unwrap_or_else(|| self.home())
+    }
+
+    fn home(&self) -> String {
+        match self.boot.default_user.as_str() {
+            "root" => "/root".to_owned(),
+            user => format!("/home/{user}"),
         }
+    }
+
+    /// What variables stand for.
+    fn values(&self) -> BTreeMap<String, String> {
+        let mut values = BTreeMap::from([
+            ("HOME".to_owned(), self.home()),
+            ("USER".to_owned(), self.boot.default_user.clone()),
+            ("PWD".to_owned(), self.directory()),
+        ]);
+        values.extend(self.boot.env.clone());
+        values
     }
 
     /// From the directory in force, with `.` and `..` taken out.
     fn absolute(&self, path: &str) -> Result<String, String> {
-        let path = expand(path, &self.boot.env);
-        let home = || match self.boot.default_user.as_str() {
-            "root" => "/root".to_owned(),
-            user => format!("/home/{user}"),
-        };
+        let path = expand(path, &self.values());
         let joined = match path.strip_prefix('~') {
-            Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{}{rest}", home()),
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{}{rest}", self.home()),
             _ if path.starts_with('/') => path,
             _ => format!("{}/{path}", self.directory()),
         };

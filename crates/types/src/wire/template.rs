@@ -13,7 +13,7 @@ pub struct Template {
     /// Its id.
     #[serde(rename = "templateID")]
     pub template_id: TemplateId,
-    /// The build that new sandboxes start from.
+    /// The build that new sandboxes start from; the newest one while there is none.
     #[serde(rename = "buildID")]
     pub build_id: BuildId,
     /// Virtual CPUs.
@@ -123,24 +123,19 @@ pub struct TemplateWithBuilds {
     pub builds: Vec<TemplateBuild>,
 }
 
-/// One of E2B's build steps.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// Body of `PATCH /v2/templates/{id}`: what is to be different.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct TemplateStep {
-    /// `COPY`, `RUN`, `ENV`, `WORKDIR` or `USER`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// What it works on; what they mean depends on the kind.
-    #[serde(default)]
-    pub args: Vec<String>,
-    /// It is done even if it was done before.
-    #[serde(default)]
-    pub force: bool,
-    /// The uploaded archive that a `COPY` takes its files from.
+pub struct TemplateUpdate {
+    /// Whether every team may use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub files_hash: Option<String>,
-    /// The archive is uploaded again even if it is there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub force_upload: Option<bool>,
+    pub public: Option<bool>,
+}
+
+/// Answer of `PATCH /v2/templates/{id}`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TemplateNames {
+    /// Names with namespace.
+    pub names: Vec<String>,
 }

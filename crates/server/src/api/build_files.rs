@@ -1,0 +1,160 @@
+//! Uploading files for a build: a signed link, and the upload by it, which needs no key.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::{Extension, Json};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use cabana_types::limits::MAX_FILES_HASH_BYTES;
+use cabana_types::wire::FileUpload;
+use cabana_types::{ErrorCode, Secret, TemplateId};
+use hmac::{Hmac, Mac};
+use http::header::{CONTENT_LENGTH, HOST};
+use http::uri::Authority;
+use http::{HeaderMap, Request, StatusCode, Uri};
+use jiff::Timestamp;
+use sha2::Sha256;
+
+use super::App;
+use super::query::Query;
+use super::template_ref::PathNames;
+use crate::auth::Caller;
+use crate::builds::ReceiveError;
+use crate::edge::Peer;
+use crate::error::{Refusal, short};
+
+/// For how long a link is good, seconds: as long as E2B's clients take for an upload.
+const LIFE: i64 = 3600;
+
+/// Where to upload an archive of files for a build, and whether it is there already.
+#[utoipa::path(get, path = "/templates/{templateID}/files/{hash}", tag = "builds",
+    params(
+        ("templateID" = String, Path, description = "The template's id or alias"),
+        ("hash" = String, Path, description = "The client's name for the archive: a hash of what is in it"),
+    ),
+    responses((status = 201, description = "A link", body = FileUpload)))]
+pub(super) async fn upload_link(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    PathNames(template, hash): PathNames,
+    request: Request<Body>,
+) -> Result<(StatusCode, Json<FileUpload>), Refusal> {
+    check_hash(&hash)?;
+    let template = app.find_own_template(&caller.team, &template).await?;
+    let base = own_address(&request)
+        .ok_or_else(|| Refusal::invalid("The request does not say which host it is for; send a Host header"))?;
+    let present = app.builds.files().has(&caller.team, &hash);
+    let expires = Timestamp::now().as_second() + LIFE;
+    let token = URL_SAFE_NO_PAD.encode(signed(&app.upload_key, &template.id, &hash, expires).finalize().into_bytes());
+    let url = format!("{base}/templates/{}/files/{hash}?expires={expires}&token={token}", template.id);
+    Ok((StatusCode::CREATED, Json(FileUpload { present, url: Some(url) })))
+}
+
+/// Upload an archive by a link: a tar, plain or packed with gzip.
+#[utoipa::path(put, path = "/templates/{templateID}/files/{hash}", tag = "builds",
+    params(
+        ("templateID" = String, Path, description = "As in the link"),
+        ("hash" = String, Path, description = "As in the link"),
+        ("expires" = i64, Query, description = "As in the link"),
+        ("token" = String, Query, description = "As in the link"),
+    ),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses((status = 200, description = "It is there")),
+    security(("uploadToken" = [])))]
+pub(super) async fn upload(
+    State(app): State<Arc<App>>,
+    PathNames(template, hash): PathNames,
+    query: Query,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    let template = app.admit(&template, &hash, &query)?;
+    let row = app.store.template(&template).await?.ok_or(cabana_store::Error::NoTemplate(template))?;
+    let length = headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
+    let body = body.into_data_stream();
+    app.builds.files().receive(&row.team, &hash, app.max_upload, length, body).await?;
+    Ok(StatusCode::OK)
+}
+
+impl App {
+    /// The template that a link is for, if the link is good.
+    fn admit(&self, template: &str, hash: &str, query: &Query) -> Result<TemplateId, Refusal> {
+        let refused = |text: &str| Refusal::new(ErrorCode::Unauthorized, format!("{text}; ask for a new link"));
+        let invalid = || refused("This link for an upload is not valid");
+        let id: TemplateId = template.parse().map_err(|_| invalid())?;
+        let expires: i64 = query.text("expires").and_then(|text| text.parse().ok()).ok_or_else(invalid)?;
+        let token = query.text("token").and_then(|text| URL_SAFE_NO_PAD.decode(text).ok()).ok_or_else(invalid)?;
+        signed(&self.upload_key, &id, hash, expires).verify_slice(&token).map_err(|_| invalid())?;
+        if expires < Timestamp::now().as_second() {
+            return Err(refused("This link for an upload has expired"));
+        }
+        Ok(id)
+    }
+}
+
+/// What a link says, signed. No part of it can be taken for another: none has a NUL.
+fn signed(key: &Secret, template: &TemplateId, hash: &str, expires: i64) -> Hmac<Sha256> {
+    let mut mac =
+        Hmac::<Sha256>::new_from_slice(key.expose().as_bytes()).unwrap_or_else(|_| unreachable!("any length"));
+    mac.update(format!("upload\0{template}\0{hash}\0{expires}").as_bytes());
+    mac
+}
+
+/// Refuses a name for an archive that would need escaping in a link.
+pub(super) fn check_hash(hash: &str) -> Result<(), Refusal> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    let plain = hash.len() <= MAX_FILES_HASH_BYTES
+        && hash.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric())
+        && hash.bytes().all(fits);
+    if plain {
+        return Ok(());
+    }
+    let text = format!(
+        "{:?} is not a hash of files: use 1 to {MAX_FILES_HASH_BYTES} letters, digits, -, _ and .",
+        short(hash)
+    );
+    Err(Refusal::invalid(text))
+}
+
+/// Scheme and host by which a client reached this server: the upload will come the same way.
+fn own_address(request: &Request<Body>) -> Option<String> {
+    let host = authority(request.uri(), request.headers())?;
+    let forwarded = request.headers().get("x-forwarded-proto").and_then(|v| v.to_str().ok());
+    let secure = request.extensions().get::<Peer>().is_some_and(|peer| peer.secure) || forwarded == Some("https");
+    Some(format!("{}://{host}", if secure { "https" } else { "http" }))
+}
+
+fn authority(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {
+    let sent = match uri.authority() {
+        Some(authority) => authority.clone(),
+        None => headers.get(HOST)?.to_str().ok()?.parse().ok()?,
+    };
+    Some(sent).filter(|authority| !authority.host().is_empty() && !authority.as_str().contains('@'))
+}
+
+impl From<ReceiveError> for Refusal {
+    fn from(error: ReceiveError) -> Self {
+        match error {
+            ReceiveError::TooLarge(most) => Self::new(
+                ErrorCode::BodyTooLarge,
+                format!(
+                    "The archive is larger than the {} MiB that are taken; leave files out, or raise builds.max_upload_mb",
+                    most / 1024 / 1024
+                ),
+            ),
+            ReceiveError::Broken(text) => Self::invalid(format!("The archive was not received: {text}; send it again")),
+            ReceiveError::NotAnArchive => {
+                Self::invalid("What was sent is not a tar archive, neither plain nor packed with gzip")
+            }
+            ReceiveError::Busy => Self::new(ErrorCode::ServiceUnavailable, "Too many uploads are under way; try again"),
+            ReceiveError::Io(e)
+                if matches!(e.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded) =>
+            {
+                Self::new(ErrorCode::StorageFull, "The disk of the server's data directory is full; free some space")
+            }
+            error @ ReceiveError::Io(_) => Self::internal(&error),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! From the body of a build's start to an order that can be carried out: every check that needs no beginning.
+
+use std::collections::BTreeMap;
+
+use cabana_image::reference::Reference;
+use cabana_image::registry::Credentials;
+use cabana_store::Build;
+use cabana_types::TeamId;
+use cabana_types::limits::{MAX_DOCKERFILE_BYTES, MAX_NAME_BYTES, MAX_STEP_ARGS, MAX_STEP_BYTES, MAX_STEPS};
+use cabana_types::wire::{BuildStart, RegistryCredentials, TemplateStep};
+
+use super::App;
+use super::build_files::check_hash;
+use super::wish::check_map;
+use crate::builds::{Order, Origin, Recipe};
+use crate::error::{Refusal, short};
+
+/// What a build begins with that names nothing.
+const BASE_IMAGE: &str = "e2bdev/base";
+
+/// A kind of step: how many arguments it takes.
+const KINDS: [(&str, usize, usize); 5] = [
+    ("COPY", 2, 4),
+    ("RUN", 1, 2),
+    // Pairs.
+    ("ENV", 2, MAX_STEP_ARGS),
+    ("WORKDIR", 1, 1),
+    ("USER", 1, 1),
+];
+
+impl App {
+    /// Checks what a client wants built.
+    pub(super) async fn order(&self, team: &TeamId, build: Build, request: BuildStart) -> Result<Order, Refusal> {
+        let start = command("startCmd", request.start_cmd.as_deref())?;
+        let ready = command("readyCmd", request.ready_cmd.as_deref())?;
+        let force = request.force.unwrap_or(false);
+        let recipe = self.recipe(team, request).await?;
+        Ok(Order {
+            team: team.clone(),
+            template: build.template,
+            build: build.id,
+            resources: build.resources,
+            recipe,
+            start,
+            ready,
+            force,
+        })
+    }
+
+    async fn recipe(&self, team: &TeamId, request: BuildStart) -> Result<Recipe, Refusal> {
+        let said = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let (image, template) = (said(request.from_image), said(request.from_template));
+        let dockerfile = said(request.dockerfile);
+        if [image.is_some(), template.is_some(), dockerfile.is_some()].into_iter().filter(|given| *given).count() > 1 {
+            return Err(Refusal::invalid("Give exactly one of fromImage, fromTemplate and dockerfile"));
+        }
+        if template.is_some() && request.from_image_registry.is_some() {
+            return Err(Refusal::invalid("fromImageRegistry goes with fromImage or dockerfile, not with fromTemplate"));
+        }
+        let credentials = request.from_image_registry.map(credentials).transpose()?;
+        let (context, target) = (said(request.context), said(request.target));
+        let arguments = request.build_args.unwrap_or_default();
+        let steps = request.steps.unwrap_or_default();
+        if let Some(text) = dockerfile {
+            if !steps.is_empty() {
+                return Err(Refusal::invalid("steps do not go with dockerfile: a Dockerfile has its own"));
+            }
+            return self.dockerfile(team, text, context, target, arguments, credentials);
+        }
+        if context.is_some() || target.is_some() || !arguments.is_empty() {
+            return Err(Refusal::invalid("context, target and buildArgs go with dockerfile only"));
+        }
+        let steps = self.steps(team, steps)?;
+        let from = match template {
+            Some(name) => {
+                let template = self.find_template(team, &name).await?;
+                let build = self.finished_build(&template, &name).await?;
+                Origin::Build { build: build.id, boot: build.boot }
+            }
+            None => {
+                let name = image.unwrap_or_else(|| BASE_IMAGE.to_owned());
+                check_text("fromImage", &name, MAX_STEP_BYTES)?;
+                name.parse::<Reference>().map_err(|e| Refusal::invalid(format!("fromImage: {e}")))?;
+                Origin::Image { name, credentials }
+            }
+        };
+        Ok(Recipe::Steps { from, steps })
+    }
+
+    fn dockerfile(
+        &self,
+        team: &TeamId,
+        text: String,
+        context: Option<String>,
+        target: Option<String>,
+        arguments: BTreeMap<String, String>,
+        credentials: Option<Credentials>,
+    ) -> Result<Recipe, Refusal> {
+        check_text("dockerfile", &text, MAX_DOCKERFILE_BYTES)?;
+        check_map("buildArgs", &arguments)?;
+        if let Some(target) = &target {
+            check_text("target", target, MAX_NAME_BYTES)?;
+        }
+        if let Some(hash) = &context {
+            self.check_uploaded(team, "context", hash)?;
+        }
+        Ok(Recipe::Dockerfile { text, context, target, arguments, credentials })
+    }
+
+    fn steps(&self, team: &TeamId, steps: Vec<TemplateStep>) -> Result<Vec<TemplateStep>, Refusal> {
+        if steps.len() > MAX_STEPS {
+            return Err(Refusal::invalid(format!("There are {} steps; at most {MAX_STEPS} are taken", steps.len())));
+        }
+        let checked = steps.into_iter().enumerate().map(|(index, step)| self.step(team, index + 1, step));
+        checked.collect()
+    }
+
+    /// One step, its kind in capitals.
+    fn step(&self, team: &TeamId, number: usize, mut step: TemplateStep) -> Result<TemplateStep, Refusal> {
+        step.kind.make_ascii_uppercase();
+        let Some((kind, least, most)) = KINDS.into_iter().find(|(kind, ..)| *kind == step.kind) else {
+            let text = format!("Step {number}: {:?} is not one of COPY, RUN, ENV, WORKDIR and USER", short(&step.kind));
+            return Err(Refusal::invalid(text));
+        };
+        let count = step.args.len();
+        if count < least || count > most || (kind == "ENV" && count % 2 != 0) {
+            let wanted = match kind {
+                "ENV" => "names and values in pairs".to_owned(),
+                _ if least == most => format!("{least} argument"),
+                _ => format!("{least} to {most} arguments"),
+            };
+            return Err(Refusal::invalid(format!("Step {number}: {kind} takes {wanted}, not {count}")));
+        }
+        for argument in &step.args {
+            check_text(&format!("Step {number}: an argument"), argument, MAX_STEP_BYTES)?;
+        }
+        match (kind, &step.files_hash) {
+            ("COPY", Some(hash)) => self.check_uploaded(team, &format!("Step {number}: filesHash"), hash)?,
+            ("COPY", None) => {
+                return Err(Refusal::invalid(format!("Step {number}: COPY needs filesHash, the archive of its files")));
+            }
+            _ => step.files_hash = None,
+        }
+        Ok(step)
+    }
+
+    /// Refuses an archive that is not there.
+    fn check_uploaded(&self, team: &TeamId, what: &str, hash: &str) -> Result<(), Refusal> {
+        check_hash(hash)?;
+        if self.builds.files().has(team, hash) {
+            return Ok(());
+        }
+        let text = format!(
+            "{what}: the files {} are not uploaded; GET /templates/{{id}}/files/{{hash}} says where to put them",
+            short(hash)
+        );
+        Err(Refusal::invalid(text))
+    }
+}
+
+/// A command for a shell, if there is one.
+fn command(field: &str, text: Option<&str>) -> Result<Option<String>, Refusal> {
+    let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(None) };
+    check_text(field, text, MAX_STEP_BYTES)?;
+    Ok(Some(text.to_owned()))
+}
+
+fn check_text(what: &str, text: &str, most: usize) -> Result<(), Refusal> {
+    if text.len() > most {
+        return Err(Refusal::invalid(format!("{what} has {} bytes; at most {most} are taken", text.len())));
+    }
+    if text.contains('\0') {
+        return Err(Refusal::invalid(format!("{what} must not contain NUL")));
+    }
+    Ok(())
+}
+
+/// Credentials in the form of whoever uses them. What is wrong with them is not repeated: it may be a secret.
+fn credentials(sent: RegistryCredentials) -> Result<Credentials, Refusal> {
+    let wrong = || {
+        Refusal::invalid(
+            "fromImageRegistry is {type: \"registry\", username, password}, {type: \"aws\", awsAccessKeyId, awsSecretAccessKey, \
+             awsRegion} or {type: \"gcp\", serviceAccountJson}",
+        )
+    };
+    let value = serde_json::to_value(&sent).map_err(|_| wrong())?;
+    serde_json::from_value(value).map_err(|_| wrong())
+}

@@ -1,0 +1,188 @@
+//! Asking for builds of templates, and starting them. A build waits from the first to the second, for files to be uploaded meanwhile.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::{Extension, Json};
+use cabana_store::{Build, BuildLimits, BuildRequest, Template as Row, Wanted};
+use cabana_types::limits::{MAX_BUILDS, MAX_TAGS, MAX_TEMPLATE_REF_BYTES, MAX_TEMPLATES};
+use cabana_types::wire::{BuildStart, NewTemplate, RequestedBuild, Template};
+use cabana_types::{BuildId, ErrorCode, TeamId, TemplateId};
+use http::StatusCode;
+use jiff::Timestamp;
+
+use super::App;
+use super::body::Body;
+use super::tags::{normal, normal_tag};
+use super::template_ref::{DEFAULT_TAG, PathName, PathNames, parse};
+use super::templates::{names, shown};
+use crate::auth::Caller;
+use crate::error::{Refusal, short};
+
+const LIMITS: BuildLimits = BuildLimits { templates: MAX_TEMPLATES, builds: MAX_BUILDS, tags: MAX_TAGS };
+
+/// Ask for a build of a template, which is made if there is none of this name.
+#[utoipa::path(post, path = "/v3/templates", tag = "builds", request_body = NewTemplate,
+    responses((status = 202, description = "The build waits to be started", body = RequestedBuild)))]
+pub(super) async fn request_build(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Body(request): Body<NewTemplate>,
+) -> Result<(StatusCode, Json<RequestedBuild>), Refusal> {
+    let (row, build_id, tags) = app.request_build(&caller, request, None).await?;
+    let names = names(&row);
+    let answer =
+        RequestedBuild { template_id: row.id, build_id, public: row.public, names, tags, aliases: row.aliases };
+    Ok((StatusCode::ACCEPTED, Json(answer)))
+}
+
+/// The same, as older clients ask for it.
+#[utoipa::path(post, path = "/v2/templates", tag = "builds", request_body = NewTemplate,
+    responses((status = 202, description = "The build waits to be started", body = Template)))]
+pub(super) async fn request_build_v2(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    Body(request): Body<NewTemplate>,
+) -> Result<(StatusCode, Json<Template>), Refusal> {
+    let (row, build_id, _) = app.request_build(&caller, request, None).await?;
+    Ok((StatusCode::ACCEPTED, Json(waiting(row, build_id))))
+}
+
+/// The same, as the oldest clients ask for it.
+#[utoipa::path(post, path = "/templates", tag = "builds", request_body = NewTemplate,
+    responses((status = 202, description = "The build waits to be started", body = Template)))]
+pub(super) async fn request_build_v1(
+    app: State<Arc<App>>,
+    caller: Extension<Caller>,
+    request: Body<NewTemplate>,
+) -> Result<(StatusCode, Json<Template>), Refusal> {
+    request_build_v2(app, caller, request).await
+}
+
+/// Ask for another build of a template, as the oldest clients do.
+#[utoipa::path(post, path = "/templates/{templateID}", tag = "builds", request_body = NewTemplate,
+    params(("templateID" = String, Path, description = "Its id or alias")),
+    responses((status = 202, description = "The build waits to be started", body = Template)))]
+pub(super) async fn request_rebuild(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    PathName(text): PathName,
+    Body(request): Body<NewTemplate>,
+) -> Result<(StatusCode, Json<Template>), Refusal> {
+    let template = app.find_own_template(&caller.team, &text).await?;
+    let (row, build_id, _) = app.request_build(&caller, request, Some(template.id)).await?;
+    Ok((StatusCode::ACCEPTED, Json(waiting(row, build_id))))
+}
+
+/// Start a build that waits: say what to do.
+#[utoipa::path(post, path = "/v2/templates/{templateID}/builds/{buildID}", tag = "builds", request_body = BuildStart,
+    params(
+        ("templateID" = String, Path, description = "The template's id or alias"),
+        ("buildID" = String, Path, description = "The build's id"),
+    ),
+    responses((status = 202, description = "It is under way")))]
+pub(super) async fn start_build(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    PathNames(template, build): PathNames,
+    Body(request): Body<BuildStart>,
+) -> Result<StatusCode, Refusal> {
+    let build = app.find_build(&caller.team, &template, &build).await?;
+    if build.status != cabana_store::BuildStatus::Waiting {
+        return Err(cabana_store::Error::BuildStatus { id: build.id, status: build.status.as_str() }.into());
+    }
+    let order = app.order(&caller.team, build, request).await?;
+    app.builds.start(order).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+impl App {
+    /// A build of a team's own template.
+    pub(super) async fn find_build(&self, team: &TeamId, template: &str, build: &str) -> Result<Build, Refusal> {
+        let template = self.find_own_template(team, template).await?;
+        let Ok(id) = build.to_ascii_lowercase().parse::<BuildId>() else { return Err(Refusal::no_build(build)) };
+        let found = self.store.build(&id).await?.filter(|b| b.template == template.id);
+        found.ok_or_else(|| Refusal::no_build(build))
+    }
+
+    /// Writes down that a build is wanted, of a template that is there or of the name in the request.
+    async fn request_build(
+        &self,
+        caller: &Caller,
+        request: NewTemplate,
+        known: Option<TemplateId>,
+    ) -> Result<(Row, BuildId, Vec<String>), Refusal> {
+        if request.dockerfile.as_ref().is_some_and(|text| !text.is_empty()) {
+            return Err(Refusal::new(
+                ErrorCode::NotSupported,
+                "dockerfile is not taken here: send it with POST /v2/templates/{id}/builds/{buildID}, which starts the build",
+            ));
+        }
+        let mut tags = normal(&request.tags.unwrap_or_default())?;
+        let wanted = match known {
+            Some(id) => Wanted::Template(id),
+            None => {
+                let name = request.name.or(request.alias).filter(|name| !name.is_empty());
+                let name = name.ok_or_else(|| Refusal::invalid("name is missing; say what to call the template"))?;
+                let (wanted, tag) = self.wanted(&caller.team, &name).await?;
+                tags.extend(tag.filter(|tag| !tags.contains(tag)));
+                wanted
+            }
+        };
+        if tags.is_empty() {
+            tags.push(DEFAULT_TAG.to_owned());
+        }
+        let disk = request.min_free_disk_mb.filter(|mb| *mb != 0);
+        let defaults = self.bounds.defaults();
+        let resources = self.bounds.resources(defaults, request.cpu_count, request.memory_mb, disk)?;
+        let build = BuildId::from_random(rand::random());
+        let wish = BuildRequest {
+            team: caller.team.clone(),
+            wanted,
+            template: TemplateId::from_random(rand::random()),
+            build: build.clone(),
+            tags: tags.clone(),
+            resources,
+            at: Timestamp::now(),
+        };
+        let id = self.store.request_build(wish, LIMITS).await?;
+        let row = self.store.template(&id).await?.ok_or(cabana_store::Error::NoTemplate(id))?;
+        Ok((row, build, tags))
+    }
+
+    /// Which of a team's templates a name for a build means, and the tag in it.
+    async fn wanted(&self, team: &TeamId, text: &str) -> Result<(Wanted, Option<String>), Refusal> {
+        let lower = text.trim().to_ascii_lowercase();
+        let Some(name) = parse(&lower).filter(|_| lower.len() <= MAX_TEMPLATE_REF_BYTES) else {
+            let text = format!(
+                "{:?} is not a name for a template: write alias or alias:tag with a-z, 0-9, - and _",
+                short(text)
+            );
+            return Err(Refusal::invalid(text));
+        };
+        if let Some(namespace) = name.namespace {
+            let teams = self.store.teams().await?;
+            let own = teams.iter().find(|t| t.id == *team).map(|t| t.name.as_str());
+            if own != Some(namespace) {
+                let text = format!(
+                    "The namespace {:?} is not yours: your templates are in {:?}",
+                    short(namespace),
+                    own.unwrap_or_default()
+                );
+                return Err(Refusal::new(ErrorCode::Forbidden, text));
+            }
+        }
+        let tag = name.tag.map(normal_tag).transpose()?;
+        let Ok(id) = name.alias.parse::<TemplateId>() else { return Ok((Wanted::Alias(name.alias.to_owned()), tag)) };
+        // What looks like an id is one, or somebody would mean the wrong template by it.
+        match self.store.template(&id).await?.filter(|t| t.team == *team) {
+            Some(_) => Ok((Wanted::Template(id), tag)),
+            None => Err(Refusal::invalid("A template's name must not look like an id; choose another")),
+        }
+    }
+}
+
+/// A template with the build that waits, as older clients want it.
+fn waiting(row: Row, build_id: BuildId) -> Template {
+    Template { build_id, build_status: "waiting".to_owned(), ..shown(row) }
+}

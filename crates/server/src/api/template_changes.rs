@@ -1,0 +1,81 @@
+//! Changing and deleting templates.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::{Extension, Json};
+use cabana_store::BuildStatus;
+use cabana_types::wire::{TemplateNames, TemplateUpdate};
+use http::StatusCode;
+use jiff::Timestamp;
+
+use super::App;
+use super::body::OptionalBody;
+use super::template_ref::{DEFAULT_TAG, PathName, parse};
+use super::templates::{MAX_BUILDS, names};
+use crate::auth::Caller;
+use crate::error::{Refusal, short};
+
+/// Change a template: let every team use it, or only yours.
+#[utoipa::path(patch, path = "/v2/templates/{templateID}", tag = "templates", request_body = Option<TemplateUpdate>,
+    params(("templateID" = String, Path, description = "Its id or alias")),
+    responses((status = 200, description = "It is as wanted", body = TemplateNames)))]
+pub(super) async fn update_template(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    PathName(text): PathName,
+    OptionalBody(update): OptionalBody<TemplateUpdate>,
+) -> Result<Json<TemplateNames>, Refusal> {
+    let template = app.find_own_template(&caller.team, &text).await?;
+    if let Some(public) = update.public {
+        app.store.set_public(template.id.clone(), public, Timestamp::now()).await?;
+    }
+    Ok(Json(TemplateNames { names: names(&template) }))
+}
+
+/// The same, as older clients ask for it.
+#[utoipa::path(patch, path = "/templates/{templateID}", tag = "templates", request_body = Option<TemplateUpdate>,
+    params(("templateID" = String, Path, description = "Its id or alias")),
+    responses((status = 200, description = "It is as wanted", body = TemplateNames)))]
+pub(super) async fn update_template_v1(
+    app: State<Arc<App>>,
+    caller: Extension<Caller>,
+    name: PathName,
+    update: OptionalBody<TemplateUpdate>,
+) -> Result<Json<TemplateNames>, Refusal> {
+    update_template(app, caller, name, update).await
+}
+
+/// Delete a template with all its builds, or a snapshot.
+#[utoipa::path(delete, path = "/templates/{templateID}", tag = "templates",
+    params(("templateID" = String, Path, description = "The template's id or alias, or the snapshot's id or name")),
+    responses((status = 204, description = "It is gone")))]
+pub(super) async fn delete_template(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    PathName(text): PathName,
+) -> Result<StatusCode, Refusal> {
+    if let Some(snapshot) = app.find_snapshot(&caller.team, &text).await?
+        && app.lifecycle.delete_snapshot(&snapshot.id).await?
+    {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    let template = app.find_own_template(&caller.team, &text).await?;
+    if parse(&text.to_ascii_lowercase()).and_then(|name| name.tag.map(|tag| tag != DEFAULT_TAG)) == Some(true) {
+        let text = format!(
+            "{:?} names a tag, and this would delete the whole template: name it without a tag, or DELETE /templates/tags",
+            short(&text)
+        );
+        return Err(Refusal::invalid(text));
+    }
+    // Looked at before as well: a refusal ends no build.
+    app.store.check_template_unused(&template.id).await?;
+    for build in app.store.builds(&template.id, MAX_BUILDS).await? {
+        if build.status == BuildStatus::Building {
+            app.builds.cancel(&build.id).await;
+        }
+    }
+    // The root filesystems are swept: no build names them any more.
+    app.store.delete_template(template.id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
