@@ -23,6 +23,7 @@ Examples:
   cabana pause $id                              let it sleep; the next command wakes it
   cabana fork $id                               make another one like it
   cabana kill $id                               end it
+  cabana template build web                     make a template from web/Dockerfile
 
 Exit codes: 0 done, 1 the request was wrong, 2 the server or the connection failed;
 run, exec and shell exit with the command's own code (128+n if signal n ended it).";
@@ -72,8 +73,8 @@ pub(crate) enum Command {
     Events(commands::events::Args),
     #[command(subcommand)]
     Webhooks(commands::webhooks::Command),
-    #[command(subcommand)]
-    Templates(commands::templates::Command),
+    #[command(subcommand, visible_alias = "templates")]
+    Template(commands::template::Command),
     #[command(subcommand)]
     Key(commands::key::Command),
     #[command(subcommand)]

@@ -22,7 +22,7 @@ pub(crate) mod run;
 pub(crate) mod server;
 pub(crate) mod shell;
 pub(crate) mod snapshot;
-pub(crate) mod templates;
+pub(crate) mod template;
 pub(crate) mod timeout;
 pub(crate) mod tls;
 pub(crate) mod webhooks;
@@ -69,7 +69,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Logs(args) => logs::run(args, context).await,
         Command::Events(args) => events::run(args, context).await,
         Command::Webhooks(command) => webhooks::run(command, context).await,
-        Command::Templates(command) => templates::run(command, context).await,
+        Command::Template(command) => template::run(command, context).await,
         Command::Key(command) => key::run(command, context).await,
         Command::Tls(command) => tls::run(&command, context),
         Command::Doctor(args) => doctor::run(args, context).await,

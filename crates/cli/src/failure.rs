@@ -104,7 +104,7 @@ fn hint_of(error: &cabana_client::Error) -> Option<String> {
         }
         E::Api { status: 502, .. } => Some("`cabana ls` shows the sandboxes that are up".to_owned()),
         E::Api { code: Some(cabana_types::ErrorCode::TemplateNotFound), .. } => {
-            Some("`cabana templates ls` shows the templates that there are".to_owned())
+            Some("`cabana template ls` shows the templates that there are".to_owned())
         }
         _ => None,
     }

@@ -104,6 +104,11 @@ impl Output {
         self.tell(text);
     }
 
+    /// The beginning of a part of long work.
+    pub(crate) fn step(&self, text: &str) {
+        self.tell(&self.paint(text, Style::new().bold()));
+    }
+
     /// Something that went wrong but does not end the command.
     pub(crate) fn warn(&self, text: &str) {
         self.tell(&format!("{} {text}", self.paint("warning:", Style::new().yellow().bold())));

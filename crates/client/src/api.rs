@@ -7,7 +7,7 @@ use cabana_types::routing::API_KEY_HEADER;
 use cabana_types::wire::{
     ApiKey, ArchiveRequest, Check, Event, ForkRequest, ForkResult, KeyName, ListedSandbox, NewApiKey, NewSandbox,
     PauseRequest, ResizeRequest, Sandbox, SandboxDetail, SandboxLogs, SandboxState, ServerStatus, SnapshotInfo,
-    SnapshotRequest, Template, TimeoutRequest,
+    SnapshotRequest, TimeoutRequest,
 };
 use cabana_types::{KeyId, SandboxId, Secret};
 use http::{HeaderValue, Method, Request, header};
@@ -206,11 +206,6 @@ impl Client {
     pub async fn events(&self, id: Option<&SandboxId>, query: &EventQuery) -> Result<Vec<Event>> {
         let one = id.map(|id| format!("/{id}")).unwrap_or_default();
         self.fetch("list events", &format!("/events/sandboxes{one}{}", query.encode())).await
-    }
-
-    /// All templates.
-    pub async fn templates(&self) -> Result<Vec<Template>> {
-        self.fetch("list templates", "/templates").await
     }
 
     /// The team's API keys, without the keys themselves.

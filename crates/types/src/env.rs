@@ -4,6 +4,8 @@
 pub const API_URL: &str = "CABANA_API_URL";
 /// API key, for the CLI (`E2B_API_KEY` is read too).
 pub const API_KEY: &str = "CABANA_API_KEY";
+/// Password for the registry of a template's images, for the CLI.
+pub const REGISTRY_PASSWORD: &str = "CABANA_REGISTRY_PASSWORD";
 /// Data directory of the server.
 pub const DATA_DIR: &str = "CABANA_DATA_DIR";
 /// Address and port the server listens on.

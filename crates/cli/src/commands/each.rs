@@ -1,24 +1,26 @@
-//! The same for several sandboxes: goes on after an error, and prints the ids of those with which it worked.
+//! The same for several things: goes on after an error, and prints the ids or names of those with which it worked.
+
+use std::fmt::Display;
 
 use cabana_client::Error;
-use cabana_types::SandboxId;
 
 use crate::commands::Context;
 use crate::failure::{Failure, Outcome};
 
-/// `act` says whether it did anything.
-pub(crate) async fn run(
-    ids: &[SandboxId],
+/// `kind` is what they are; `act` says whether it did anything.
+pub(crate) async fn run<T: Display>(
+    kind: &str,
+    ids: &[T],
     context: &Context,
-    act: impl AsyncFn(&SandboxId) -> Result<bool, Error>,
+    act: impl AsyncFn(&T) -> Result<bool, Error>,
 ) -> Outcome {
     let mut worst: Option<Failure> = None;
     for id in ids {
         match act(id).await {
-            Ok(true) => context.out.line(id.as_str())?,
+            Ok(true) => context.out.line(&id.to_string())?,
             Ok(false) => {}
             Err(error) => {
-                if let Some(earlier) = worst.replace(Failure::from(error).context(format!("sandbox {id}"))) {
+                if let Some(earlier) = worst.replace(Failure::from(error).context(format!("{kind} {id}"))) {
                     context.out.failure(&earlier);
                 }
             }

@@ -5,8 +5,8 @@ use cabana_types::wire::ApiKey;
 use jiff::Timestamp;
 
 use crate::amount::relative;
-use crate::commands::Context;
-use crate::failure::{Failure, Outcome};
+use crate::commands::{Context, each};
+use crate::failure::Outcome;
 
 const CREATE_EXAMPLES: &str = "\
 Examples:
@@ -86,20 +86,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
             out.rows(&["ID", "NAME", "KEY", "CREATED", "USED"], &rows)?;
         }
         Command::Rm { ids } => {
-            let mut worst: Option<Failure> = None;
-            for id in ids {
-                match client.delete_key(&id).await {
-                    Ok(()) => out.line(id.as_str())?,
-                    Err(e) => {
-                        if let Some(earlier) = worst.replace(Failure::from(e).context(format!("key {id}"))) {
-                            out.failure(&earlier);
-                        }
-                    }
-                }
-            }
-            if let Some(failure) = worst {
-                return Err(failure);
-            }
+            return each::run("key", &ids, context, async |id| client.delete_key(id).await.map(|()| true)).await;
         }
     }
     Ok(0)

@@ -49,7 +49,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     } else {
         args.ids
     };
-    each::run(&ids, context, async |id| match client.kill(id).await {
+    each::run("sandbox", &ids, context, async |id| match client.kill(id).await {
         // With --all it may have ended by itself meanwhile.
         Err(e) if args.all && e.is_not_found() => Ok(false),
         done => done.map(|()| true),

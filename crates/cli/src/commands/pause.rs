@@ -27,5 +27,5 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     let client = context.client()?;
-    each::run(&args.ids, context, async |id| client.pause(id, !args.disk).await.map(|()| true)).await
+    each::run("sandbox", &args.ids, context, async |id| client.pause(id, !args.disk).await.map(|()| true)).await
 }

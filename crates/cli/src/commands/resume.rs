@@ -28,5 +28,5 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     let client = context.client()?;
-    each::run(&args.ids, context, async |id| client.connect(id, args.timeout).await.map(|_| true)).await
+    each::run("sandbox", &args.ids, context, async |id| client.connect(id, args.timeout).await.map(|_| true)).await
 }

@@ -5,7 +5,7 @@ use cabana_types::{Secret, WebhookId};
 use jiff::Timestamp;
 
 use crate::amount::relative;
-use crate::commands::Context;
+use crate::commands::{Context, each};
 use crate::failure::{Failure, Outcome};
 
 const LS_EXAMPLES: &str = "\
@@ -125,20 +125,8 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
             }
         }
         Command::Rm { ids } => {
-            let mut worst: Option<Failure> = None;
-            for id in ids {
-                match client.delete_webhook(&id).await {
-                    Ok(()) => out.line(id.as_str())?,
-                    Err(e) => {
-                        if let Some(earlier) = worst.replace(Failure::from(e).context(format!("webhook {id}"))) {
-                            out.failure(&earlier);
-                        }
-                    }
-                }
-            }
-            if let Some(failure) = worst {
-                return Err(failure);
-            }
+            return each::run("webhook", &ids, context, async |id| client.delete_webhook(id).await.map(|()| true))
+                .await;
         }
         Command::Deliveries { id, limit, json } => {
             let deliveries = client.deliveries(&id, Some(limit)).await?;

@@ -30,8 +30,14 @@ const COMMANDS: &[&[&str]] = &[
     &["webhooks", "add"],
     &["webhooks", "rm"],
     &["webhooks", "deliveries"],
-    &["templates"],
-    &["templates", "ls"],
+    &["template"],
+    &["template", "build"],
+    &["template", "ls"],
+    &["template", "tag"],
+    &["template", "untag"],
+    &["template", "rm"],
+    &["template", "logs"],
+    &["template", "init"],
     &["key"],
     &["key", "create"],
     &["key", "ls"],
@@ -55,7 +61,7 @@ fn help_of_every_command() {
 
 #[test]
 fn every_command_has_help_with_examples() {
-    let parents: [&[&str]; 5] = [&["snapshot"], &["templates"], &["key"], &["tls"], &["webhooks"]];
+    let parents: [&[&str]; 5] = [&["snapshot"], &["template"], &["key"], &["tls"], &["webhooks"]];
     for command in COMMANDS.iter().filter(|c| !parents.contains(c)) {
         let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
         assert!(stdout(&cabana(&args).output().expect("run")).contains("Examples:"), "{command:?}");

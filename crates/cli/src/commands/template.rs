@@ -1,0 +1,108 @@
+//! `cabana template`: what sandboxes start from.
+
+mod build;
+mod context;
+mod init;
+mod logs;
+mod ls;
+mod watch;
+
+use crate::commands::{Context, each};
+use crate::failure::{Failure, Outcome};
+
+const TAG_EXAMPLES: &str = "\
+Examples:
+  cabana template tag web:v2 stable              the build that v2 names is stable too
+  cabana template tag web:v1 default             go back: `web` means v1 again
+  cabana template tag web:2f1c4a0e-5b7d-4c3f-9e8a-1d2b3c4d5e6f default
+
+A tag names one build of a template; giving it to another moves it. Sandboxes that are there stay as
+they are. Prints what can be named now.";
+
+const UNTAG_EXAMPLES: &str = "\
+Examples:
+  cabana template untag web v1
+  cabana template untag web v1 v2
+
+The builds stay for a while, by their ids. `default` cannot be removed, only moved.";
+
+const RM_EXAMPLES: &str = "\
+Examples:
+  cabana template rm web
+  cabana template rm web worker
+
+Deletes templates with all their builds; one that is under way is ended. A template that sandboxes
+were started from stays until they are gone. Prints the names of those that it deleted. Goes on after an
+error.";
+
+/// Templates: what sandboxes start from
+#[derive(Debug, clap::Subcommand)]
+#[command(disable_help_subcommand = true)]
+pub(crate) enum Command {
+    Build(Box<build::Args>),
+    Ls(ls::Args),
+    /// Give tags to a build
+    #[command(after_help = TAG_EXAMPLES)]
+    Tag {
+        /// The build: NAME, NAME:TAG or NAME:BUILD
+        #[arg(value_name = "NAME:TAG")]
+        target: String,
+        /// The tags that it gets
+        #[arg(value_name = "TAG", required = true)]
+        tags: Vec<String>,
+    },
+    /// Take tags away
+    #[command(after_help = UNTAG_EXAMPLES)]
+    Untag {
+        /// The template
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// The tags that it loses
+        #[arg(value_name = "TAG", required = true)]
+        tags: Vec<String>,
+    },
+    /// Delete templates
+    #[command(visible_alias = "delete", after_help = RM_EXAMPLES)]
+    Rm {
+        /// Their names or ids
+        #[arg(value_name = "NAME", required = true)]
+        names: Vec<String>,
+    },
+    Logs(logs::Args),
+    Init(init::Args),
+}
+
+pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
+    let out = &context.out;
+    match command {
+        Command::Build(args) => return Box::pin(build::run(*args, context)).await,
+        Command::Ls(args) => return ls::run(args, context).await,
+        Command::Logs(args) => return Box::pin(logs::run(args, context)).await,
+        Command::Init(args) => return init::run(&args, context),
+        Command::Tag { target, tags } => {
+            let given = context.client()?.assign_tags(&target, &tags).await;
+            let given = given.map_err(|e| Failure::from(e).context(format!("template {target}")))?;
+            for tag in given.tags {
+                out.line(&format!("{}:{tag}", without_tag(&target)))?;
+            }
+        }
+        Command::Untag { name, tags } => {
+            let removed = context.client()?.remove_tags(&name, &tags).await;
+            removed.map_err(|e| Failure::from(e).context(format!("template {name}")))?;
+            for tag in tags {
+                out.line(&format!("{name}:{tag}"))?;
+            }
+        }
+        Command::Rm { names } => {
+            let client = context.client()?;
+            let delete = async |name: &String| client.delete_template(name).await.map(|()| true);
+            return each::run("template", &names, context, delete).await;
+        }
+    }
+    Ok(0)
+}
+
+/// `name` of `name:tag`.
+fn without_tag(name: &str) -> &str {
+    name.split_once(':').map_or(name, |(name, _)| name)
+}

@@ -1,0 +1,248 @@
+//! The files that a Dockerfile may copy, packed for the server. The same files give the same archive, byte by byte, so that one
+//! which is there already need not be sent again.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Seek, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cabana_image::Stop;
+use cabana_image::digest::Hasher;
+use cabana_image::dockerfile::{Context, ContextEntry, ContextKind, ContextLimits, Ignore};
+use cabana_image::tar::{Entry, Kind, Writer};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use indicatif::HumanBytes;
+use rustix::fs::{Mode, OFlags};
+
+use crate::failure::Failure;
+
+/// How long packing may take.
+const PATIENCE: Duration = Duration::from_secs(3600);
+/// Files that are looked at, so that it can be said where too many of them are.
+const MAX_SEEN: usize = 2_000_000;
+/// Directories that are named where there is too much.
+const NAMED: usize = 5;
+
+/// The directory to build from.
+#[derive(Debug)]
+pub(super) struct Directory {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+/// An archive of its files, at its beginning.
+#[derive(Debug)]
+pub(super) struct Packed {
+    pub(super) file: File,
+    pub(super) length: u64,
+    /// Of what is in it.
+    pub(super) hash: String,
+    pub(super) files: usize,
+    /// Where most of it is, for messages.
+    pub(super) largest: String,
+}
+
+impl Directory {
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|e| Failure::yours(format!("cannot read the directory {}: {e}", path.display())))?;
+        Ok(Self { fd, path: path.to_owned() })
+    }
+
+    /// Its own name as one for a template, whatever way it was named by.
+    pub(super) fn template_name(&self) -> Option<String> {
+        let real = std::fs::read_link(format!("/proc/self/fd/{}", self.fd.as_raw_fd())).ok()?;
+        let name: String = real
+            .file_name()?
+            .to_string_lossy()
+            .to_lowercase()
+            .chars()
+            .map(|c| if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' { c } else { '-' })
+            .collect();
+        Some(name.trim_matches('-').to_owned()).filter(|name| !name.is_empty())
+    }
+
+    /// What is left out: the rules beside the Dockerfile that are for it alone, or those of the directory.
+    pub(super) fn ignore(&self, dockerfile: &Path) -> Result<Ignore, Failure> {
+        let mut own = dockerfile.as_os_str().to_owned();
+        own.push(".dockerignore");
+        for path in [PathBuf::from(own), self.path.join(".dockerignore")] {
+            match std::fs::read_to_string(&path) {
+                Ok(text) => {
+                    let wrong = |reason| Failure::yours(reason).context(format!("cannot use {}", path.display()));
+                    return Ignore::parse(&text).map_err(wrong);
+                }
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(Failure::from(e).context(format!("cannot read {}", path.display()))),
+            }
+        }
+        Ok(Ignore::default())
+    }
+
+    /// Packs everything that is not left out; nothing if there is nothing. Blocks.
+    pub(super) fn pack(&self, ignore: &Ignore) -> Result<Option<Packed>, Failure> {
+        let stop = Stop::after(PATIENCE);
+        let most = ContextLimits::default();
+        let limits = ContextLimits { entries: MAX_SEEN, bytes: u64::MAX, ..most };
+        let wrong = |e: cabana_image::Error| Failure::yours(e.chain());
+        let context = Context::read(self.fd.as_fd(), ignore, &limits, &stop).map_err(wrong)?;
+        let (files, bytes) = context.entries().fold((0, 0), |(n, bytes), entry| (n + 1, bytes + entry.size));
+        if files > most.entries || bytes > most.bytes {
+            let what = format!(
+                "{} has {files} files of {} to build from; at most {} files of {} are taken",
+                self.path.display(),
+                HumanBytes(bytes),
+                most.entries,
+                HumanBytes(most.bytes),
+            );
+            return Err(Failure::yours(what).hint(leave_out(&largest(&context, files > most.entries))));
+        }
+        if files == 0 {
+            return Ok(None);
+        }
+        let packed = write(&context);
+        let (mut file, hash) = packed.map_err(|f| f.context(format!("cannot pack {}", self.path.display())))?;
+        let length = file.stream_position()?;
+        file.rewind()?;
+        Ok(Some(Packed { file, length, hash, files, largest: largest(&context, false) }))
+    }
+}
+
+/// What to do when there is too much.
+pub(super) fn leave_out(largest: &str) -> String {
+    format!("leave out with .dockerignore what the Dockerfile does not copy; most is in {largest}")
+}
+
+/// Writes the archive to a temporary file that has no name. Times and owners are left out: they change nothing.
+fn write(context: &Context) -> Result<(File, String), Failure> {
+    let out = GzEncoder::new(BufWriter::new(tempfile::tempfile()?), Compression::fast());
+    let mut archive = Writer::new(Hashed { out, hasher: Hasher::default() });
+    for entry in context.entries() {
+        let header = header(entry);
+        let written = match &entry.kind {
+            ContextKind::File => {
+                let mut file = context.open(&entry.path).map_err(|e| Failure::yours(e.chain()))?;
+                archive.append(&header, &mut file)
+            }
+            _ => archive.append(&header, &mut io::empty()),
+        };
+        written.map_err(|e| Failure::from(e).context(entry.path.clone()))?;
+    }
+    let Hashed { out, hasher } = archive.finish()?;
+    let file = out.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
+    Ok((file, hasher.finish().hex()))
+}
+
+fn header(entry: &ContextEntry) -> Entry {
+    let (kind, link) = match &entry.kind {
+        ContextKind::File => (Kind::File, Vec::new()),
+        ContextKind::Directory => (Kind::Directory, Vec::new()),
+        ContextKind::Symlink(target) => (Kind::Symlink, target.clone().into_bytes()),
+    };
+    Entry {
+        path: entry.path.clone().into_bytes(),
+        kind,
+        link,
+        mode: entry.mode,
+        uid: 0,
+        gid: 0,
+        size: entry.size,
+        mtime: (0, 0),
+        xattrs: Vec::new(),
+    }
+}
+
+/// Takes the digest of what passes.
+struct Hashed<W> {
+    out: W,
+    hasher: Hasher,
+}
+
+impl<W: Write> Write for Hashed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.out.write(bytes)?;
+        self.hasher.update(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Names where most is, by size or by number of files.
+fn largest(context: &Context, by_count: bool) -> String {
+    let mut places: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for entry in context.entries().filter(|entry| entry.kind != ContextKind::Directory) {
+        // The first directory, and the one in it.
+        for (end, _) in entry.path.match_indices('/').chain([(entry.path.len(), "")]).take(2) {
+            let (bytes, files) = places.entry(&entry.path[..end]).or_default();
+            *bytes += entry.size;
+            *files += 1;
+        }
+    }
+    let mut places: Vec<_> = places.into_iter().collect();
+    places.sort_by_key(|(_, (bytes, files))| std::cmp::Reverse(if by_count { *files } else { *bytes }));
+    let shown = places.iter().take(NAMED).map(|(path, (bytes, files))| match by_count {
+        true => format!("{path} ({files} files)"),
+        false => format!("{path} ({})", HumanBytes(*bytes)),
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn files(names: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::Builder::new().prefix("My App.").tempdir().expect("directory");
+        for (name, content) in names {
+            let path = root.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("directories");
+            std::fs::write(path, content).expect("write");
+        }
+        root
+    }
+
+    fn pack(root: &Path, ignore: &str) -> Option<Packed> {
+        Directory::open(root).expect("open").pack(&Ignore::parse(ignore).expect("rules")).expect("packed")
+    }
+
+    #[test]
+    fn the_same_files_give_the_same_archive() {
+        let (a, b) = (files(&[("x/y", "1"), ("z", "22")]), files(&[("z", "22"), ("x/y", "1")]));
+        for root in [&a, &b] {
+            symlink("/nowhere", root.path().join("link")).expect("link");
+            std::fs::set_permissions(root.path().join("z"), PermissionsExt::from_mode(0o640)).expect("mode");
+            std::fs::set_permissions(root.path().join("x/y"), PermissionsExt::from_mode(0o644)).expect("mode");
+            std::fs::set_permissions(root.path().join("x"), PermissionsExt::from_mode(0o755)).expect("mode");
+        }
+        let (first, second) = (pack(a.path(), "").expect("files"), pack(b.path(), "").expect("files"));
+        assert_eq!((&first.hash, first.length, first.files), (&second.hash, second.length, 4));
+        std::fs::write(b.path().join("z"), "23").expect("write");
+        assert_ne!(pack(b.path(), "").expect("files").hash, first.hash);
+        assert_ne!(pack(a.path(), "x").expect("files").hash, first.hash);
+        assert!(pack(a.path(), "*").is_none());
+    }
+
+    #[test]
+    fn it_is_said_where_most_is() {
+        let root = files(&[("data/big", &"x".repeat(3000)), ("data/old/a", "1"), ("src/a", "1"), ("b", "22")]);
+        let packed = pack(root.path(), "").expect("files");
+        assert!(packed.largest.starts_with("data (2.93 KiB), data/big (2.93 KiB), "), "{}", packed.largest);
+    }
+
+    #[test]
+    fn a_directory_gives_a_name() {
+        let root = files(&[("x", "")]);
+        let name = Directory::open(&root.path().join(".")).expect("open").template_name().expect("name");
+        assert!(name.starts_with("my-app-"), "{name}");
+        assert_eq!(Directory::open(Path::new("/")).expect("open").template_name(), None);
+    }
+}

@@ -1,0 +1,143 @@
+//! Templates, their builds and their tags, one method for each call.
+
+use bytes::Bytes;
+use cabana_types::wire::{
+    AssignTags, AssignedTags, BuildInfo, BuildLogPage, BuildStart, FileUpload, NewTemplate, RemoveTags, RequestedBuild,
+    Template, TemplateAlias, TemplateNames, TemplateTag, TemplateUpdate, TemplateWithBuilds,
+};
+use cabana_types::{BuildId, TemplateId};
+use futures_util::{Stream, TryStreamExt};
+use http::{HeaderValue, Method, Request, Uri, header};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+
+use crate::api::{Client, USER_AGENT, to_json, within};
+use crate::error::{Cause, Error, Result};
+use crate::http::{SendBody, SourceFailed, collect};
+use crate::query::{self, quote};
+
+/// Largest answer to an upload that is read.
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
+
+impl Client {
+    /// All templates.
+    pub async fn templates(&self) -> Result<Vec<Template>> {
+        self.fetch("list templates", "/templates").await
+    }
+
+    /// A template with its builds, newest first. Named by its id or name.
+    pub async fn template(&self, name: &str) -> Result<TemplateWithBuilds> {
+        self.fetch("get the template", &format!("/templates/{}", quote(name))).await
+    }
+
+    /// The template of this name, or nothing if there is none.
+    pub async fn find_template(&self, name: &str) -> Result<Option<TemplateAlias>> {
+        match self.fetch("look for the template", &format!("/templates/aliases/{}", quote(name))).await {
+            Err(e) if e.is_not_found() => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    /// Deletes a template with all its builds.
+    pub async fn delete_template(&self, name: &str) -> Result<()> {
+        let request = self.request(Method::DELETE, &format!("/templates/{}", quote(name)), None)?;
+        self.call_empty("delete the template", request).await
+    }
+
+    /// Lets every team use a template, or only its own; returns its names.
+    pub async fn set_public(&self, name: &str, public: bool) -> Result<Vec<String>> {
+        let action = "change the template";
+        let body = to_json(action, &TemplateUpdate { public: Some(public) })?;
+        let request = self.request(Method::PATCH, &format!("/v2/templates/{}", quote(name)), Some(body))?;
+        Ok(self.call::<TemplateNames>(action, request).await?.names)
+    }
+
+    /// Asks for a build, which then waits for its files and to be started.
+    pub async fn request_build(&self, new: &NewTemplate) -> Result<RequestedBuild> {
+        let action = "ask for a build";
+        let body = to_json(action, new)?;
+        self.call(action, self.request(Method::POST, "/v3/templates", Some(body))?).await
+    }
+
+    /// Where to upload an archive of files, and whether it is there already. `hash` is the caller's name for what is in it.
+    pub async fn upload_link(&self, template: &TemplateId, hash: &str) -> Result<FileUpload> {
+        self.fetch("ask where to upload files", &format!("/templates/{template}/files/{}", quote(hash))).await
+    }
+
+    /// Uploads an archive of files by a link. The link is good without a key, so none is sent. Takes as long as it takes.
+    pub async fn upload<S>(&self, url: &str, contents: S, length: u64) -> Result<()>
+    where
+        S: Stream<Item = std::io::Result<Bytes>> + Send + 'static,
+    {
+        let action = "upload the files";
+        let uri: Uri = url.parse().map_err(|_| Error::Answer { action, reason: "the link is not a URL".to_owned() })?;
+        let frames = contents.map_ok(Frame::data).map_err(|e| Cause::from(SourceFailed(e)));
+        let body: SendBody = StreamBody::new(frames).boxed_unsync();
+        let mut request = Request::builder()
+            .method(Method::PUT)
+            .uri(uri)
+            .body(body)
+            .map_err(|e| Error::InvalidInput(e.to_string()))?;
+        let headers = request.headers_mut();
+        headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+        headers.insert(header::CONTENT_LENGTH, length.into());
+        let response = self.http().send(action, request).await?;
+        within(action, collect(action, response, MAX_ANSWER_BYTES)).await.map(drop)
+    }
+
+    /// Starts a build that waits.
+    pub async fn start_build(&self, template: &TemplateId, build: &BuildId, start: &BuildStart) -> Result<()> {
+        let action = "start the build";
+        let body = to_json(action, start)?;
+        let request = self.request(Method::POST, &format!("/v2/templates/{template}/builds/{build}"), Some(body))?;
+        self.call_empty(action, request).await
+    }
+
+    /// How far a build is, with the lines of its log from `offset` on: at most `limit`, and none when all were read.
+    pub async fn build_status(
+        &self,
+        template: &TemplateId,
+        build: &BuildId,
+        offset: u32,
+        limit: u32,
+    ) -> Result<BuildInfo> {
+        let pairs = [("logsOffset", offset.to_string()), ("limit", limit.to_string())];
+        let path = format!("/templates/{template}/builds/{build}/status{}", query::encode(&pairs));
+        self.fetch("ask how the build is", &path).await
+    }
+
+    /// Lines of a build's log from `cursor` (milliseconds since 1970) on.
+    pub async fn build_logs(
+        &self,
+        template: &TemplateId,
+        build: &BuildId,
+        cursor: Option<i64>,
+        limit: Option<u32>,
+    ) -> Result<BuildLogPage> {
+        let mut pairs = vec![("direction", "forward".to_owned())];
+        pairs.extend(cursor.map(|n| ("cursor", n.to_string())));
+        pairs.extend(limit.map(|n| ("limit", n.to_string())));
+        let path = format!("/templates/{template}/builds/{build}/logs{}", query::encode(&pairs));
+        self.fetch("read the build's log", &path).await
+    }
+
+    /// The tags of a template, by name.
+    pub async fn tags(&self, name: &str) -> Result<Vec<TemplateTag>> {
+        self.fetch("list the template's tags", &format!("/templates/{}/tags", quote(name))).await
+    }
+
+    /// Gives tags to the build that `target` names: `name`, `name:tag` or `name:<build id>`.
+    pub async fn assign_tags(&self, target: &str, tags: &[String]) -> Result<AssignedTags> {
+        let action = "tag the build";
+        let body = to_json(action, &AssignTags { target: target.to_owned(), tags: tags.to_vec() })?;
+        self.call(action, self.request(Method::POST, "/templates/tags", Some(body))?).await
+    }
+
+    /// Takes tags from a template.
+    pub async fn remove_tags(&self, name: &str, tags: &[String]) -> Result<()> {
+        let action = "remove the tags";
+        let body = to_json(action, &RemoveTags { name: name.to_owned(), tags: tags.to_vec() })?;
+        self.call_empty(action, self.request(Method::DELETE, "/templates/tags", Some(body))?).await
+    }
+}
