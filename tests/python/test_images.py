@@ -14,7 +14,6 @@ from images import ARCHITECTURE, busybox, busybox_layer, image
 from oci import Layer, link
 from registry import PASSWORD, USER
 from waiting import within
-from wire import Box
 
 # No test waits longer for a registry that does not answer; the configuration of the server under test gives it less (images.py).
 BOUND = 60
@@ -99,17 +98,19 @@ def test_an_image_knows_how_to_run(builder, registries, server, tmp_path):
     registries.has("team/service:1")
     name = builder.name("service")
     builder.build(context(tmp_path, Dockerfile=f"FROM {registries.open.host}/team/service:1\n"), name)
-    sandbox = builder.sandbox(name)
-    headers = {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "8080"}
-    assert requests.get(server.url, headers=headers, timeout=20).text == "served by the image\n"
     client = server.client()
-    box = Box(sandbox.sandbox_id, sandbox._envd_access_token)
-    process = {"cmd": "/bin/sh", "args": ["-c", "pwd; id -un; echo $GREETING"]}
-    output = b""
-    for message in client.stream(box, "process.Process/Start", {"process": process, "stdin": False}):
-        output += base64.b64decode(message["event"].get("data", {}).get("stdout", ""))
-    client.close()
-    assert output.decode().splitlines() == ["/srv", "nobody", "hello from the image"]
+    box = client.create(name)
+    try:
+        routed = requests.get(server.url, headers=box.headers(8080), timeout=20)
+        assert routed.text == "served by the image\n"
+        process = {"cmd": "/bin/sh", "args": ["-c", "pwd; id -un; echo $GREETING"]}
+        output = b""
+        for message in client.stream(box, "process.Process/Start", {"process": process, "stdin": False}):
+            output += base64.b64decode(message["event"].get("data", {}).get("stdout", ""))
+        assert output.decode().splitlines() == ["/srv", "nobody", "hello from the image"]
+    finally:
+        client.kill(box)
+        client.close()
 
 
 def test_a_small_debian(builder, registries, internet, tmp_path):
