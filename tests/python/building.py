@@ -137,7 +137,7 @@ class Builder:
             client.close()
 
     def details(self, name: str) -> Answer:
-        found = self.ask("GET", f"/templates/aliases/{quote(name, safe='')}")
+        found = self.ask("GET", f"/templates/aliases/{quote(name.split(':')[0], safe='')}")
         return found if found.status != 200 else self.ask("GET", f"/templates/{found.json['templateID']}")
 
     def builds(self, name: str) -> list[dict]:
