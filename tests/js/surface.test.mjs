@@ -30,6 +30,7 @@ const CALLED = {
   },
   Template: {
     surface: 'aliasExists toJSON toDockerfile',
+    packages: 'aptInstall fromBaseImage fromImage gitClone npmInstall pipInstall',
     templates:
       'assignTags build buildInBackground copy copyItems exists fromDockerfile fromTemplate getBuildStatus getTags makeDir makeSymlink' +
       ' remove removeTags rename runCmd setEnvs setReadyCmd setStartCmd setUser setWorkdir skipCache',
@@ -54,8 +55,8 @@ const LOCAL = {
   LogEntryStart: 'toString',
   LogEntryEnd: 'toString',
   Template:
-    'fromDebianImage fromUbuntuImage fromFedoraImage fromAlpineImage fromArchImage fromPythonImage fromNodeImage fromBunImage fromBaseImage' +
-    ' fromImage fromAWSRegistry fromGCPRegistry pipInstall npmInstall bunInstall aptInstall addMcpServer gitClone betaDevContainerPrebuild' +
+    'fromDebianImage fromUbuntuImage fromFedoraImage fromAlpineImage fromArchImage fromPythonImage fromNodeImage fromBunImage fromAWSRegistry' +
+    ' fromGCPRegistry bunInstall addMcpServer betaDevContainerPrebuild' +
     ' betaSetDevContainerStart collectStackTrace instructionsWithHashes serialize resolveOpts',
 }
 

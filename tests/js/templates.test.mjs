@@ -1,38 +1,14 @@
 // Templates from code of the JS SDK: steps, files, tags, start and ready commands, logs, and failures that point to their step.
 import assert from 'node:assert/strict'
-import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import {
-  BuildError, Sandbox, Template, TemplateError, defaultBuildLogger, waitForFile, waitForPort, waitForProcess, waitForTimeout, waitForURL,
+  BuildError, Template, TemplateError, defaultBuildLogger, waitForFile, waitForPort, waitForProcess, waitForTimeout, waitForURL,
 } from 'e2b'
 import { eventually } from './sandbox.mjs'
-
-const API = { url: process.env.E2B_API_URL ?? `https://api.${process.env.E2B_DOMAIN}`, key: process.env.E2B_API_KEY }
-const made = []
-const name = (stem) => {
-  made.push(`${stem}-${randomBytes(4).toString('hex')}`)
-  return made.at(-1)
-}
-after(async () => {
-  for (const alias of made) {
-    const headers = { 'X-API-KEY': API.key }
-    const found = await fetch(`${API.url}/templates/aliases/${alias}`, { headers })
-    if (found.ok) await fetch(`${API.url}/templates/${(await found.json()).templateID}`, { method: 'DELETE', headers })
-  }
-})
-
-async function inside(template, use) {
-  const sandbox = await Sandbox.create(template, { timeoutMs: 120_000 })
-  try {
-    return await use(sandbox)
-  } finally {
-    await sandbox.kill()
-  }
-}
-const shown = async (sandbox, command) => (await sandbox.commands.run(command, { user: 'root' })).stdout.split('\n').slice(0, -1)
+import { inside, name, shown } from './template.mjs'
 
 function context(files) {
   const place = mkdtempSync(join(tmpdir(), 'context-'))
