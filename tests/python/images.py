@@ -26,8 +26,19 @@ def busybox_program() -> bytes:
 def busybox_layer() -> Layer:
     """One program under all its names, by hard links as in the image that everybody knows."""
     applets = subprocess.run([CACHE / "busybox/bin/busybox", "--list"], capture_output=True, text=True, check=True)
-    entries: dict = {"bin": None, "etc": None, "root": None, "tmp": None, "home": None, "bin/busybox": busybox_program()}
-    entries |= {f"bin/{name}": link(f"bin/{name}", "bin/busybox", hard=True) for name in applets.stdout.split() if name != "busybox"}
+    entries: dict = {
+        "bin": None,
+        "etc": None,
+        "root": None,
+        "tmp": None,
+        "home": None,
+        "bin/busybox": busybox_program(),
+    }
+    entries |= {
+        f"bin/{name}": link(f"bin/{name}", "bin/busybox", hard=True)
+        for name in applets.stdout.split()
+        if name != "busybox"
+    }
     entries["etc/passwd"] = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/home:/bin/false\n"
     entries["etc/group"] = "root:x:0:\nnogroup:x:65534:\n"
     return Layer.of(entries)
@@ -60,7 +71,17 @@ def service() -> Image:
 
 def layered() -> Image:
     """Later layers take away what earlier ones put there, and put other things in its place. In Docker's own format."""
-    first = {"d": None, "d/a": "1", "d/b": "1", "gone": "1", "opaque": None, "opaque/old": "1", "kind": "a file", "dir": None, "dir/in": "1"}
+    first = {
+        "d": None,
+        "d/a": "1",
+        "d/b": "1",
+        "gone": "1",
+        "opaque": None,
+        "opaque/old": "1",
+        "kind": "a file",
+        "dir": None,
+        "dir/in": "1",
+    }
     second = {"d/.wh.a": "", ".wh.gone": "", "opaque/.wh..wh..opq": "", "opaque/new": "2", "d/b": "2", ".wh.dir": ""}
     third = {"gone": "3", "kind": None, "kind/inside": "3", "to-b": link("to-b", "d/b"), "dir": "now a file"}
     layers = [Layer.of(entries) for entries in (first, second, third)]
@@ -126,7 +147,9 @@ class Registries:
                 continue
             at, repository = self.started().url, name.rpartition(":")[0] or name
             tag = name.rpartition(":")[2] if ":" in name else "latest"
-            made = {"busybox": busybox, "service": service, "layered": layered, "debian": debian}[repository.split("/")[-1]]()
+            made = {"busybox": busybox, "service": service, "layered": layered, "debian": debian}[
+                repository.split("/")[-1]
+            ]()
             made.push(at, repository, tag)
             self.pushed.add(name)
         return self

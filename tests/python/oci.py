@@ -107,7 +107,12 @@ class Image:
     def described(self, architecture: str) -> dict:
         """As an index lists it."""
         platform = {"os": "linux", "architecture": architecture}
-        return {"mediaType": self.kind["manifest"], "size": len(self.manifest), "digest": digest(self.manifest), "platform": platform}
+        return {
+            "mediaType": self.kind["manifest"],
+            "size": len(self.manifest),
+            "digest": digest(self.manifest),
+            "platform": platform,
+        }
 
 
 def put_manifest(at: str, tag: str, kind: str, content: bytes, login: tuple[str, str] | None = None) -> None:

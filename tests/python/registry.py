@@ -112,8 +112,12 @@ class Front:
                 if fault == "fail":
                     return self.answer(500, b'{"errors":[{"code":"UNKNOWN","message":"on fire"}]}')
                 if front.tokens and self.headers.get("authorization") != f"Bearer {TOKEN}-{self.repository()}":
-                    service = f'realm="http://{front.host}/token",service="test",scope="repository:{self.repository()}:pull"'
-                    return self.answer(401, b'{"errors":[{"code":"UNAUTHORIZED"}]}', {"WWW-Authenticate": f"Bearer {service}"})
+                    service = (
+                        f'realm="http://{front.host}/token",service="test",scope="repository:{self.repository()}:pull"'
+                    )
+                    return self.answer(
+                        401, b'{"errors":[{"code":"UNAUTHORIZED"}]}', {"WWW-Authenticate": f"Bearer {service}"}
+                    )
                 status, headers, body = self.passed_on()
                 if status == 200 and blob and fault in ("shorten", "spoil", "drip"):
                     return self.spoilt(fault, headers, body)

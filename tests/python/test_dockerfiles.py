@@ -52,12 +52,16 @@ def scratch(sandbox, server, greeting: str) -> None:
 
 def packages(sandbox, server, greeting: str) -> None:
     report = "bc 42\ntree v\nsix 1.17.0 idna xn--de-hra7s\n"
-    assert sandbox.commands.run("cat /report.txt; report").stdout == (f"{report}{report}" if greeting == HELLO else "changed\n" * 2)
+    assert sandbox.commands.run("cat /report.txt; report").stdout == (
+        f"{report}{report}" if greeting == HELLO else "changed\n" * 2
+    )
     assert sandbox.commands.run("ls /var/lib/apt/lists").stdout == ""
 
 
 def nonroot(sandbox, server, greeting: str) -> None:
-    shown = sandbox.commands.run("whoami; pwd; id -u; cat built-by output.txt; stat -c '%n %U:%G %a' run.sh numbers.txt here .")
+    shown = sandbox.commands.run(
+        "whoami; pwd; id -u; cat built-by output.txt; stat -c '%n %U:%G %a' run.sh numbers.txt here ."
+    )
     number = sum(int(n) for n in sandbox.files.read("/home/app/work/numbers.txt").split())
     assert shown.stdout.splitlines() == [
         "app",
@@ -92,11 +96,30 @@ def arguments(sandbox, server, greeting: str) -> None:
 
 def ignored(sandbox, server, greeting: str) -> None:
     listing = sandbox.files.read("/listing").split()
-    there = {"/all/kept.tmp", "/all/secrets/public.txt", "/all/src/sub/two.txt", "/all/docs/skip.txt", "/all/src/build/kept.o", "/all/archive.tar.gz"}
+    there = {
+        "/all/kept.tmp",
+        "/all/secrets/public.txt",
+        "/all/src/sub/two.txt",
+        "/all/docs/skip.txt",
+        "/all/src/build/kept.o",
+        "/all/archive.tar.gz",
+    }
     assert there <= set(listing), there - set(listing)
-    for name in ("Dockerfile", "noisy.log", "node_modules", "key.txt", "old.tmp", "internal", "/all/build", ".git", ".dockerignore"):
+    for name in (
+        "Dockerfile",
+        "noisy.log",
+        "node_modules",
+        "key.txt",
+        "old.tmp",
+        "internal",
+        "/all/build",
+        ".git",
+        ".dockerignore",
+    ):
         assert not [path for path in listing if path.endswith(name)], name
-    shown = sandbox.commands.run("ls /docs /several; cat /renamed /unpacked/inside/file; readlink /src/link.txt; ls /src")
+    shown = sandbox.commands.run(
+        "ls /docs /several; cat /renamed /unpacked/inside/file; readlink /src/link.txt; ls /src"
+    )
     assert shown.stdout.split() == "/docs: guide.md notes.md /several: guide.md one.txt".split() + [
         *sandbox.files.read("/all/src/one.txt").split(), "unpacked", "one.txt", *"build link.txt one.txt sub".split(),
     ]  # fmt: skip
@@ -244,7 +267,9 @@ def test_a_start_command_that_ends_at_once(builder, tmp_path):
 
 
 def test_the_start_command_runs_in_every_sandbox(builder, tmp_path, server):
-    text = "FROM base\nHEALTHCHECK CMD curl -fs http://127.0.0.1:8000/\nCMD python3 -m http.server 8000 --bind 127.0.0.1\n"
+    text = (
+        "FROM base\nHEALTHCHECK CMD curl -fs http://127.0.0.1:8000/\nCMD python3 -m http.server 8000 --bind 127.0.0.1\n"
+    )
     name = builder.name("serves")
     builder.build(context(tmp_path, Dockerfile=text), name)
     for _ in range(2):

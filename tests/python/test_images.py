@@ -131,7 +131,12 @@ def test_a_small_debian(builder, registries, internet, tmp_path):
 def test_password(builder, registries, log):
     def build(**credentials) -> str:
         name = builder.name("private")
-        Template.build(Template().from_image(f"{registries.closed.host}/team/private:1", **credentials).run_cmd("echo built > /built", user="root"), name)
+        Template.build(
+            Template()
+            .from_image(f"{registries.closed.host}/team/private:1", **credentials)
+            .run_cmd("echo built > /built", user="root"),
+            name,
+        )
         return name
 
     name = build(username=USER, password=PASSWORD)
@@ -160,9 +165,14 @@ def test_tokens(builder, registries, tmp_path):
     registries.has("public/busybox:1", "team/busybox:v1")
     name = builder.name("tokens")
     builder.build(context(tmp_path, Dockerfile=f"FROM {registries.tokens.host}/public/busybox:1\nRUN true\n"), name)
-    Template.build(Template().from_image(f"{registries.tokens.host}/team/busybox:v1", USER, PASSWORD).run_cmd("true", user="root"), name)
+    Template.build(
+        Template().from_image(f"{registries.tokens.host}/team/busybox:v1", USER, PASSWORD).run_cmd("true", user="root"),
+        name,
+    )
     with pytest.raises(BuildException, match="team/busybox"):
-        Template.build(Template().from_image(f"{registries.tokens.host}/team/busybox:v1").run_cmd("true", user="root"), name)
+        Template.build(
+            Template().from_image(f"{registries.tokens.host}/team/busybox:v1").run_cmd("true", user="root"), name
+        )
 
 
 # Registries that do things wrong
@@ -204,7 +214,9 @@ def test_a_mirror_that_fails_is_passed_over(builder, well, tmp_path):
     """The next in line is asked: here, the host itself, which is not there. The reason names it, not only the mirror."""
     well.has("library/busybox:1")
     well.mirror.fail("fail")
-    done, _ = builder.fail(context(tmp_path, Dockerfile="FROM registry.test/library/busybox:1\n"), builder.name("mirror"))
+    done, _ = builder.fail(
+        context(tmp_path, Dockerfile="FROM registry.test/library/busybox:1\n"), builder.name("mirror")
+    )
     assert "registry.test" in done.err, done.err
 
 
@@ -216,7 +228,9 @@ def test_what_is_not_there(builder, registries, tmp_path):
         assert build.reason["step"] == "base"
 
 
-@pytest.mark.parametrize("reference", ["127.0.0.1:1/x", "localhost/x", "169.254.169.254/x", "[::1]:5000/x", "10.0.0.1/x"])
+@pytest.mark.parametrize(
+    "reference", ["127.0.0.1:1/x", "localhost/x", "169.254.169.254/x", "[::1]:5000/x", "10.0.0.1/x"]
+)
 def test_the_server_asks_no_neighbours(reference, builder, tmp_path):
     """Only hosts that the operator named may be inside the private network."""
     started = time.monotonic()

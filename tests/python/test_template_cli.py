@@ -117,7 +117,9 @@ def test_the_name_of_the_directory(builder: Builder, tmp_path):
 
 def test_a_context_with_everything(builder: Builder, tmp_path):
     """Names, links, modes and large files arrive as they are."""
-    directory = context(tmp_path, **{"Dockerfile": "FROM base\nCOPY . /all/\n", "with space/ž.txt": "1", "run": "#!/bin/sh\necho ran\n"})
+    directory = context(
+        tmp_path, **{"Dockerfile": "FROM base\nCOPY . /all/\n", "with space/ž.txt": "1", "run": "#!/bin/sh\necho ran\n"}
+    )
     (directory / "run").chmod(0o755)
     (directory / "link").symlink_to("with space/ž.txt")
     (directory / "dangling").symlink_to("/nowhere")
@@ -127,7 +129,9 @@ def test_a_context_with_everything(builder: Builder, tmp_path):
     name = builder.name("context")
     builder.build(directory, name)
     sandbox = builder.sandbox(name)
-    shown = sandbox.commands.run("cd /all; ./run; cat link; readlink dangling; stat -c %s big; stat -c %a deep/x").stdout.split()
+    shown = sandbox.commands.run(
+        "cd /all; ./run; cat link; readlink dangling; stat -c %s big; stat -c %a deep/x"
+    ).stdout.split()
     assert shown == ["ran", "1/nowhere", str(8 << 20), "700"]
 
 
@@ -139,7 +143,14 @@ def e2b(builder: Builder):
     """E2B's command line in an empty home, so that no configuration of a person counts."""
 
     def run(*arguments: str, **options) -> subprocess.CompletedProcess:
-        options = {"env": builder.environment, "capture_output": True, "text": True, "timeout": 180, "stdin": subprocess.DEVNULL, **options}
+        options = {
+            "env": builder.environment,
+            "capture_output": True,
+            "text": True,
+            "timeout": 180,
+            "stdin": subprocess.DEVNULL,
+            **options,
+        }
         return subprocess.run([E2B, "template", *arguments], **options)
 
     return run
@@ -149,7 +160,20 @@ def test_e2b_create_list_publish_delete(builder: Builder, e2b, tmp_path):
     name = builder.name("e2b")
     text = "FROM e2bdev/base\nCOPY file.txt /home/user/\nRUN echo built > /home/user/built\n"
     directory = context(tmp_path, **{"e2b.Dockerfile": text, "file.txt": "content"})
-    done = e2b("create", name, "-p", str(directory), "-c", "sleep infinity", "--ready-cmd", "true", "--cpu-count", "1", "--memory-mb", "512")
+    done = e2b(
+        "create",
+        name,
+        "-p",
+        str(directory),
+        "-c",
+        "sleep infinity",
+        "--ready-cmd",
+        "true",
+        "--cpu-count",
+        "1",
+        "--memory-mb",
+        "512",
+    )
     assert done.returncode == 0, done
     sandbox = builder.sandbox(name)
     assert sandbox.files.read("file.txt") == "content" and sandbox.files.read("built") == "built\n"
@@ -169,5 +193,10 @@ def test_e2b_create_list_publish_delete(builder: Builder, e2b, tmp_path):
 
 
 def test_e2b_create_fails(builder: Builder, e2b, tmp_path):
-    done = e2b("create", builder.name("e2b"), "-p", str(context(tmp_path, Dockerfile="FROM e2bdev/base\nRUN echo the reason; exit 9\n")))
+    done = e2b(
+        "create",
+        builder.name("e2b"),
+        "-p",
+        str(context(tmp_path, Dockerfile="FROM e2bdev/base\nRUN echo the reason; exit 9\n")),
+    )
     assert done.returncode != 0 and "the reason" in done.stdout + done.stderr, done

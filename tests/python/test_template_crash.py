@@ -27,7 +27,9 @@ def doctor(builder: Builder) -> None:
     """Everything is as the server remembers it."""
 
     def clean() -> bool:
-        done = subprocess.run([CABANA, "doctor", "--check"], env=builder.environment, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [CABANA, "doctor", "--check"], env=builder.environment, capture_output=True, text=True, timeout=60
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return True
 
@@ -59,7 +61,9 @@ def test_killed_in_a_step(builder: Builder, server, tmp_path, restarted, world, 
 
     context(tmp_path, Dockerfile=FILES.format(mark=name, wait="true"))
     again = builder.build(directory, name)
-    assert [step.cached for step in again.steps if step.text.startswith(("RUN", "COPY"))] == [True, True, False], again.log
+    assert [step.cached for step in again.steps if step.text.startswith(("RUN", "COPY"))] == [True, True, False], (
+        again.log
+    )
     assert builder.sandbox(name).files.read("/mark") == f"{name}\n"
 
 
@@ -70,7 +74,9 @@ def test_killed_at_any_time(delay, builder: Builder, server, tmp_path, restarted
     text = f"FROM base\nRUN echo {name} > /version\n"
     builder.build(context(tmp_path, Dockerfile=text + "RUN echo 1 >> /version\n"), name)
     before = builder.last(name).id
-    process = builder.start(context(tmp_path, Dockerfile=text + f"RUN echo {delay} >> /version\nRUN echo end >> /version\n"), name)
+    process = builder.start(
+        context(tmp_path, Dockerfile=text + f"RUN echo {delay} >> /version\nRUN echo end >> /version\n"), name
+    )
     time.sleep(delay)
     server.crash()
     process.communicate(timeout=60)

@@ -159,7 +159,9 @@ def test_bad_steps(steps, builder: Builder, ordered):
         # Known only when it is tried, but known.
         assert builder.ended(template, build).status == "error"
     else:
-        assert answer.status in (400, 413, 422) and answer.json["message"] and answer.json["code"] == answer.status, answer.body
+        assert answer.status in (400, 413, 422) and answer.json["message"] and answer.json["code"] == answer.status, (
+            answer.body
+        )
 
 
 def test_a_build_is_begun_once(builder: Builder, ordered):
@@ -183,7 +185,10 @@ def archive(*entries: tuple[str, str, str]) -> bytes:
                 entry.size = len(value)
                 tar.addfile(entry, io.BytesIO(value.encode()))
             else:
-                entry.type, entry.linkname = {"link": tarfile.SYMTYPE, "hard": tarfile.LNKTYPE, "device": tarfile.CHRTYPE}[kind], value
+                entry.type, entry.linkname = (
+                    {"link": tarfile.SYMTYPE, "hard": tarfile.LNKTYPE, "device": tarfile.CHRTYPE}[kind],
+                    value,
+                )
                 tar.addfile(entry)
     return buffer.getvalue()
 
@@ -231,7 +236,11 @@ def test_uploads_need_their_place(builder: Builder, ordered):
     template, _ = ordered("place")
     place = builder.ask("GET", f"/templates/{template}/files/{'a' * 64}").json["url"]
     data = archive(("file", "a", "1"))
-    for spoilt in (place + "x", re.sub(r"[0-9a-f]{64}", "b" * 64, place), place.split("?")[0] if "?" in place else place + "/.."):
+    for spoilt in (
+        place + "x",
+        re.sub(r"[0-9a-f]{64}", "b" * 64, place),
+        place.split("?")[0] if "?" in place else place + "/..",
+    ):
         assert not requests.put(spoilt, data=data).ok, spoilt
     assert builder.ask("GET", f"/templates/{template}/files/..%2F..%2Fkey").status in (400, 404)
     assert builder.ask("GET", f"/templates/{'z' * 20}/files/{'a' * 64}").status == 404
@@ -261,7 +270,9 @@ def running(command: str) -> list[str]:
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and command in (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"):
+            if entry.name.isdigit() and command in (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(
+                errors="replace"
+            ):
                 found.append(entry.name)
         except OSError:
             pass  # it ended while we looked
@@ -319,6 +330,10 @@ def test_nobody_else_sees_it(builder: Builder, tmp_path, api):
     """Build logs and templates are of the team; a wrong key learns nothing."""
     name = builder.name("mine")
     build = builder.build(context(tmp_path, Dockerfile="FROM base\n"), name)
-    for path in (f"/templates/{build.template}", f"/templates/{build.template}/builds/{build.id}/status", f"/templates/{build.template}/tags"):
+    for path in (
+        f"/templates/{build.template}",
+        f"/templates/{build.template}/builds/{build.id}/status",
+        f"/templates/{build.template}/tags",
+    ):
         assert requests.get(builder.server.url + path, headers={"X-API-KEY": "wrong"}).status_code == 401, path
     assert json.loads(api.get(f"/templates/{build.template}").body)["templateID"] == build.template

@@ -81,22 +81,42 @@ async def test_copy(kind, builder: Builder, files):
         .copy("tree/link", "/srv/kept")
         .copy("tree/link", "/srv/followed", resolve_symlinks=True)
         .copy("other", "/srv/tree", force_upload=True)
-        .copy_items([{"src": "one.txt", "dest": "/srv/item", "mode": 0o600}, {"src": ["two.txt"], "dest": "/srv/items/"}])
+        .copy_items(
+            [{"src": "one.txt", "dest": "/srv/item", "mode": 0o600}, {"src": ["two.txt"], "dest": "/srv/items/"}]
+        )
     )
     name = builder.name("copy")
     await done(kind.build(template, name))
     sandbox = builder.sandbox(name)
     assert sandbox.files.read("renamed.txt") == "one" and sandbox.files.read("into/one.txt") == "one"
-    assert shown(sandbox, "stat -c '%U:%G %a' /home/user/renamed.txt /home/user/into") == ["user:user 644", "user:user 755"]
+    assert shown(sandbox, "stat -c '%U:%G %a' /home/user/renamed.txt /home/user/into") == [
+        "user:user 644",
+        "user:user 755",
+    ]
     assert shown(sandbox, "cd /srv/tree && find . | sort") == [
         ".", "./empty", "./file name", "./inner", "./inner/deep.txt", "./link", "./private", "./top.txt",
     ]  # fmt: skip
     assert shown(sandbox, "stat -c '%U %a' /srv/tree/private /usr/local/bin/run; readlink /srv/tree/link") == [
         "root 600", "root 711", "inner/deep.txt",
     ]  # fmt: skip
-    assert shown(sandbox, "cd /srv/both && stat -c '%n %U:%G %a' *") == ["one.txt user:root 640", "two.txt user:root 640"]
-    assert shown(sandbox, "ls /srv/glob /srv/items; stat -c %a /srv/item") == ["/srv/glob:", "one.txt", "two.txt", "", "/srv/items:", "two.txt", "600"]
-    assert shown(sandbox, "readlink /srv/kept/link /srv/kept; stat -c %F /srv/followed; run") == ["inner/deep.txt", "regular file", "ran"]
+    assert shown(sandbox, "cd /srv/both && stat -c '%n %U:%G %a' *") == [
+        "one.txt user:root 640",
+        "two.txt user:root 640",
+    ]
+    assert shown(sandbox, "ls /srv/glob /srv/items; stat -c %a /srv/item") == [
+        "/srv/glob:",
+        "one.txt",
+        "two.txt",
+        "",
+        "/srv/items:",
+        "two.txt",
+        "600",
+    ]
+    assert shown(sandbox, "readlink /srv/kept/link /srv/kept; stat -c %F /srv/followed; run") == [
+        "inner/deep.txt",
+        "regular file",
+        "ran",
+    ]
 
 
 async def test_steps(kind, builder: Builder):
@@ -104,7 +124,7 @@ async def test_steps(kind, builder: Builder):
         kind()
         .from_template("base")
         .set_envs({"ONE": "1"})
-        .set_envs({"PATHS": "$HOME/x:${ONE}", "QUOTED": "it's \"so\""})
+        .set_envs({"PATHS": "$HOME/x:${ONE}", "QUOTED": 'it\'s "so"'})
         .run_cmd(["whoami > who", "pwd > where", 'echo "$ONE $PATHS $QUOTED" > envs'])
         .run_cmd("whoami > /root/who", user="root")
         .run_cmd("set -o pipefail; false | true || echo piped > bash")
@@ -129,7 +149,12 @@ async def test_steps(kind, builder: Builder):
     name = builder.name("steps")
     await done(kind.build(template, name))
     sandbox = builder.sandbox(name)
-    assert shown(sandbox, "cd /home/user; cat who where envs bash") == ["user", "/home/user", "1 /home/user/x:1 it's \"so\"", "piped"]
+    assert shown(sandbox, "cd /home/user; cat who where envs bash") == [
+        "user",
+        "/home/user",
+        '1 /home/user/x:1 it\'s "so"',
+        "piped",
+    ]
     assert shown(sandbox, "cat /root/who; cat /srv/app/where") == ["root", "/srv/app", "user"]
     assert shown(sandbox, "cd /srv/app/inner; ls; stat -c %a made; cat moved; readlink link; ls /opt") == [
         "a b", "c", "link", "made", "moved", "750", "content", "made",
@@ -158,13 +183,20 @@ async def test_packages(kind, builder: Builder, internet, files):
     sandbox = builder.sandbox(name)
     code = "import six, idna; print(six.__version__, idna.__file__.startswith('/home/user'))"
     assert sandbox.commands.run(f'python3 -c "{code}"').stdout == "1.17.0 True\n"
-    assert sandbox.commands.run("echo 6*7 | bc; npm ls -g | grep -c left-pad; node -p 'require(\"ms\")(\"1m\")'").stdout.split() == ["42", "1", "60000"]
+    assert sandbox.commands.run(
+        'echo 6*7 | bc; npm ls -g | grep -c left-pad; node -p \'require("ms")("1m")\''
+    ).stdout.split() == ["42", "1", "60000"]
 
 
 async def test_git_clone(kind, builder: Builder):
     """From a repository that an earlier step made: no network is needed to see that it works."""
     make = "git init -q -b main /tmp/origin && cd /tmp/origin && git config user.email a@b && git config user.name n && git commit -q --allow-empty -m first"
-    template = kind().from_template("base").run_cmd(make).git_clone("file:///tmp/origin", "/home/user/clone", branch="main", depth=1)
+    template = (
+        kind()
+        .from_template("base")
+        .run_cmd(make)
+        .git_clone("file:///tmp/origin", "/home/user/clone", branch="main", depth=1)
+    )
     name = builder.name("git")
     await done(kind.build(template, name))
     assert shown(builder.sandbox(name), "git -c safe.directory='*' -C /home/user/clone log --format=%s") == ["first"]
@@ -189,7 +221,13 @@ async def test_skip_cache(kind, builder: Builder):
     wholly = await build(False, skip_cache=True)
     assert wholly[0] not in (first[0], partly[0]) and wholly[1] not in (first[1], partly[1])
     # `Template().skip_cache()` before the image means all of it.
-    again = kind().skip_cache().from_template("base").run_cmd(f"echo {mark}; date +%s%N > ~/first").run_cmd("date +%s%N > ~/second")
+    again = (
+        kind()
+        .skip_cache()
+        .from_template("base")
+        .run_cmd(f"echo {mark}; date +%s%N > ~/first")
+        .run_cmd("date +%s%N > ~/second")
+    )
     await done(kind.build(again, name))
     assert shown(builder.sandbox(name), "cat /home/user/first")[0] not in (first[0], wholly[0])
 
@@ -220,7 +258,11 @@ def test_start_and_ready(check, builder: Builder, server):
 async def test_ready_alone(kind, builder: Builder):
     """Without a start command the check is of the template itself."""
     name = builder.name("ready")
-    await done(kind.build(kind().from_template("base").run_cmd("touch ~/there").set_ready_cmd(wait_for_file("/home/user/there")), name))
+    await done(
+        kind.build(
+            kind().from_template("base").run_cmd("touch ~/there").set_ready_cmd(wait_for_file("/home/user/there")), name
+        )
+    )
     assert builder.sandbox(name).files.exists("there")
 
 
@@ -257,7 +299,13 @@ async def test_tags(kind, builder: Builder):
     assert {tag.tag for tag in await done(kind.get_tags(second.template_id))} == {"default", "v2"}
     with pytest.raises(SandboxException):
         Sandbox.create(f"{name}:v1")
-    for target, tag in ((f"{name}:nope", "x"), ("no-such-template", "x"), (f"{name}:", "x"), (":x", "y"), (name, "Not A Tag")):
+    for target, tag in (
+        (f"{name}:nope", "x"),
+        ("no-such-template", "x"),
+        (f"{name}:", "x"),
+        (":x", "y"),
+        (name, "Not A Tag"),
+    ):
         with pytest.raises(TemplateException):
             await done(kind.assign_tags(target, tag))
     assert await done(kind.exists(name)) is True and await done(kind.alias_exists(f"{name}-not")) is False
@@ -266,7 +314,14 @@ async def test_tags(kind, builder: Builder):
 async def test_from_template(kind, builder: Builder):
     """Goes on where the other one ends, and keeps what it was built from when that is built anew."""
     parent, child = builder.name("parent"), builder.name("child")
-    begun = kind().from_template("base").set_envs({"FROM": "parent"}).set_workdir("/srv/p").set_user("root").run_cmd("echo 1 > file")
+    begun = (
+        kind()
+        .from_template("base")
+        .set_envs({"FROM": "parent"})
+        .set_workdir("/srv/p")
+        .set_user("root")
+        .run_cmd("echo 1 > file")
+    )
     await done(kind.build(begun, f"{parent}:v1"))
     await done(kind.build(kind().from_template(f"{parent}:v1").run_cmd("whoami > who; echo $FROM >> who"), child))
     sandbox = builder.sandbox(child)
@@ -292,7 +347,12 @@ USER user
 async def test_from_image(kind, builder: Builder, registries):
     registries.has("team/busybox:v1")
     name = builder.name("image")
-    await done(kind.build(kind().from_image(f"{registries.open.host}/team/busybox:v1").run_cmd("echo $((6*7)) > /made", user="root"), name))
+    await done(
+        kind.build(
+            kind().from_image(f"{registries.open.host}/team/busybox:v1").run_cmd("echo $((6*7)) > /made", user="root"),
+            name,
+        )
+    )
     assert builder.sandbox(name).files.read("/made", user="root") == "42\n"
     private = kind().from_image(f"{registries.closed.host}/team/private:1", username=USER, password=PASSWORD)
     await done(kind.build(private.run_cmd("echo private > /made", user="root"), name))
@@ -301,7 +361,15 @@ async def test_from_image(kind, builder: Builder, registries):
 
 async def test_resources(kind, builder: Builder):
     name = builder.name("size")
-    await done(kind.build(kind().from_template("base").run_cmd("nproc > ~/cpus"), name, cpu_count=1, memory_mb=512, min_free_disk_mb=2048))
+    await done(
+        kind.build(
+            kind().from_template("base").run_cmd("nproc > ~/cpus"),
+            name,
+            cpu_count=1,
+            memory_mb=512,
+            min_free_disk_mb=2048,
+        )
+    )
     info = builder.sandbox(name).get_info()
     assert (info.cpu_count, info.memory_mb) == (1, 512)
     assert builder.details(name).json["diskSizeMB"] >= 2048
@@ -313,7 +381,11 @@ async def test_resources(kind, builder: Builder):
 async def test_logs(kind, builder: Builder):
     name, entries = builder.name("logs"), []
     numbers = "for i in $(seq 1 250); do echo line $i; done; echo to stderr >&2; printf '\\033[31mred\\033[0m\\n'"
-    info = await done(kind.build(kind().from_template("base").run_cmd(numbers).run_cmd("echo second"), name, on_build_logs=entries.append))
+    info = await done(
+        kind.build(
+            kind().from_template("base").run_cmd(numbers).run_cmd("echo second"), name, on_build_logs=entries.append
+        )
+    )
     assert isinstance(entries[0], LogEntryStart) and isinstance(entries[-1], LogEntryEnd)
     assert all(isinstance(entry, LogEntry) and entry.level in ("debug", "info", "warn", "error") for entry in entries)
     text = "\n".join(entry.message for entry in entries)
@@ -325,18 +397,30 @@ async def test_logs(kind, builder: Builder):
     stamps = [entry.timestamp for entry in entries if entry.timestamp.tzinfo]
     assert stamps == sorted(stamps)
     status = await done(kind.get_build_status(info, logs_offset=100))
-    assert status.status == TemplateBuildStatus.READY and status.log_entries and status.log_entries[0].message != entries[0].message
+    assert (
+        status.status == TemplateBuildStatus.READY
+        and status.log_entries
+        and status.log_entries[0].message != entries[0].message
+    )
     assert len((await done(kind.get_build_status(info, logs_offset=10_000))).log_entries) == 0
 
 
 def test_the_sdks_own_logger(builder: Builder, capsys):
-    Template.build(Template().from_template("base").run_cmd("echo heard"), builder.name("logger"), on_build_logs=default_build_logger())
+    Template.build(
+        Template().from_template("base").run_cmd("echo heard"),
+        builder.name("logger"),
+        on_build_logs=default_build_logger(),
+    )
     assert "heard" in capsys.readouterr().out
 
 
 async def test_in_background(kind, builder: Builder):
     name = builder.name("background")
-    template = kind().from_template("base").run_cmd("echo begun; while [ ! -e /tmp/never ] && [ $SECONDS -lt 3 ]; do sleep 0.1; done")
+    template = (
+        kind()
+        .from_template("base")
+        .run_cmd("echo begun; while [ ! -e /tmp/never ] && [ $SECONDS -lt 3 ]; do sleep 0.1; done")
+    )
     info = await done(kind.build_in_background(template, name, tags=["later"]))
     assert info.template_id and re.fullmatch(r"[0-9a-f-]{36}", info.build_id)
     seen: list[TemplateBuildStatus] = []
@@ -351,7 +435,11 @@ async def test_in_background(kind, builder: Builder):
 
 def failing(kind, files: Path, step: str):
     """A template one of whose steps fails; each is on a line that says so."""
-    template = kind(file_context_path=files).from_image("127.0.0.1:1/no/such:1") if step == "base" else kind(file_context_path=files).from_template("base")
+    template = (
+        kind(file_context_path=files).from_image("127.0.0.1:1/no/such:1")
+        if step == "base"
+        else kind(file_context_path=files).from_template("base")
+    )
     template = template.run_cmd("echo first")
     template = template.copy("one.txt", "/srv/one.txt" if step != "copy" else "/etc/passwd/one.txt")  # fails: copy
     template = template.copy(["one.txt", "two.txt"], "/srv/")
@@ -371,7 +459,9 @@ async def test_failures_point_to_the_step(kind, step, builder: Builder, files):
     assert ("from_image" if step == "base" else f"# fails: {step}") in frame.line, frame.line
     message = str(caught.value)
     if step == "user":
-        assert message.startswith("failed to run command 'whoami': command failed: unauthenticated: invalid username: 'root123'"), message
+        assert message.startswith(
+            "failed to run command 'whoami': command failed: unauthenticated: invalid username: 'root123'"
+        ), message
     elif step == "command":
         assert "exit 7" in message and "about to" in message, message
     build = builder.last(name)
@@ -395,7 +485,12 @@ async def test_a_failed_build_leaves_the_last_good_one(kind, builder: Builder):
 async def test_missing_files(kind, builder: Builder, files):
     """The SDK itself looks for what it is told to upload."""
     with pytest.raises((ValueError, FileUploadException, TemplateException), match="no-such-file"):
-        await done(kind.build(kind(file_context_path=files).from_template("base").copy("no-such-file", "/srv/"), builder.name("missing")))
+        await done(
+            kind.build(
+                kind(file_context_path=files).from_template("base").copy("no-such-file", "/srv/"),
+                builder.name("missing"),
+            )
+        )
 
 
 @pytest.mark.parametrize("name", ["Bad Name", "a/b/c", "", "name:", ":tag", "x" * 300, "ünicode"])
