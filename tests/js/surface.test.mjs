@@ -28,7 +28,13 @@ const CALLED = {
       'clone init remoteAdd remoteGet status branches createBranch checkoutBranch deleteBranch add commit reset restore push pull' +
       ' setConfig getConfig dangerouslyAuthenticate configureUser',
   },
-  Template: { surface: 'exists aliasExists' },
+  Template: {
+    surface: 'aliasExists toJSON toDockerfile',
+    packages: 'aptInstall fromBaseImage fromImage gitClone npmInstall pipInstall',
+    templates:
+      'assignTags build buildInBackground copy copyItems exists fromDockerfile fromTemplate getBuildStatus getTags makeDir makeSymlink' +
+      ' remove removeTags rename runCmd setEnvs setReadyCmd setStartCmd setUser setWorkdir skipCache',
+  },
 }
 
 // Asks no server, or is private in TypeScript, which leaves no trace of that here.
@@ -49,15 +55,12 @@ const LOCAL = {
   LogEntryStart: 'toString',
   LogEntryEnd: 'toString',
   Template:
-    'toJSON toDockerfile fromDebianImage fromUbuntuImage fromFedoraImage fromAlpineImage fromArchImage fromPythonImage fromNodeImage' +
-    ' fromBunImage fromBaseImage fromImage fromTemplate fromDockerfile fromAWSRegistry fromGCPRegistry copy copyItems remove rename' +
-    ' makeDir makeSymlink runCmd setWorkdir setUser pipInstall npmInstall bunInstall aptInstall addMcpServer gitClone setStartCmd' +
-    ' setReadyCmd setEnvs skipCache betaDevContainerPrebuild betaSetDevContainerStart collectStackTrace instructionsWithHashes serialize' +
-    ' resolveOpts',
+    'fromDebianImage fromUbuntuImage fromFedoraImage fromAlpineImage fromArchImage fromPythonImage fromNodeImage fromBunImage fromAWSRegistry' +
+    ' fromGCPRegistry bunInstall addMcpServer betaDevContainerPrebuild' +
+    ' betaSetDevContainerStart collectStackTrace instructionsWithHashes serialize resolveOpts',
 }
 
 // Class → method → how it is called, with a sandbox.
-const build = { templateId: 'base', buildId: '00000000-0000-4000-8000-000000000000', name: 'base', alias: 'base', tags: [] }
 const volume = () => new Volume('id', 'name', process.env.E2B_API_KEY)
 const LATER = {
   Sandbox: {
@@ -72,14 +75,6 @@ const LATER = {
     destroy: () => Secret.destroy('name'),
   },
   SecretPaginator: { nextItems: () => Secret.list().nextItems() },
-  Template: {
-    build: () => Template.build(Template().fromTemplate('base'), 'mine'),
-    buildInBackground: () => Template.buildInBackground(Template().fromTemplate('base'), 'mine'),
-    getBuildStatus: () => Template.getBuildStatus(build),
-    assignTags: () => Template.assignTags('base', 'tag'),
-    removeTags: () => Template.removeTags('base', 'tag'),
-    getTags: () => Template.getTags('base'),
-  },
   Volume: {
     create: () => Volume.create('name'),
     connect: () => Volume.connect('id'),
@@ -94,7 +89,7 @@ const LATER = {
     remove: () => volume().remove('path'),
   },
 }
-for (const table of [CALLED, LOCAL, LATER]) table.TemplateBase = table.Template
+for (const table of [CALLED, LOCAL]) table.TemplateBase = table.Template
 
 // Reads a file that only sandboxes with an MCP gateway have; starting one is refused when the sandbox is made.
 const WITHOUT_GATEWAY = { Sandbox: 'getMcpToken' }
@@ -175,8 +170,10 @@ test('what no other test calls', () =>
     await sandbox.pty.sendInput(terminal.pid, new TextEncoder().encode('echo $((40+2))\n'))
     await eventually(() => seen.includes('42'))
     assert.equal(await sandbox.pty.kill(terminal.pid), true)
-    assert.equal(await Template.exists('base'), true)
     assert.equal(await Template.aliasExists('no-such-template'), false)
+    const text = Template().fromImage('busybox').runCmd('true')
+    assert.match(await Template.toJSON(text), /"fromImage": ?"busybox"/)
+    assert.match(Template.toDockerfile(text), /^FROM busybox/)
     await assert.rejects(sandbox.getMcpToken(), e2b.NotFoundError)
   }))
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from e2b import AsyncSandbox, Sandbox
 
+from building import Builder
+from images import Registries
 from nameserver import NameServer
 from server import CABANA, CACHE, Server
 from wire import Box, Client
@@ -27,6 +29,22 @@ def resolver() -> NameServer:
 
 
 @pytest.fixture(scope="session")
+def registries(tmp_path_factory):
+    """What the server may pull from."""
+    registries = Registries(tmp_path_factory.mktemp("registries"))
+    yield registries
+    registries.close()
+
+
+@pytest.fixture(scope="session")
+def configuration(registries, tmp_path_factory) -> str:
+    """The server's configuration file: what no environment variable can say."""
+    path = tmp_path_factory.mktemp("server") / "config.toml"
+    path.write_text(registries.configuration())
+    return str(path)
+
+
+@pytest.fixture(scope="session")
 def server(request):
     if handle := os.environ.get("CABANA_TEST_SERVER"):
         # Another run has started it and looks after it: see test_tls.py and other_sdk.py.
@@ -37,15 +55,18 @@ def server(request):
         yield server
         return
     resolver = request.getfixturevalue("resolver")
-    server = Server(DATA, CABANA_RESOLVERS=resolver.address)
+    configuration = request.getfixturevalue("configuration")
+    server = Server(DATA, CABANA_RESOLVERS=resolver.address, CABANA_CONFIG=configuration)
     server.start(within=1200)  # the first start on a machine builds the base system
     try:
         server.end_all_sandboxes()  # left by an earlier run that was interrupted
+        server.forget_all_templates()
         os.environ.update(server.environment)
         os.environ.pop("E2B_DOMAIN", None)
         server.idle = World.at_rest(DATA)
         yield server
         server.end_all_sandboxes()
+        server.forget_all_templates()
         server.idle.assert_restored()
     finally:
         server.stop()
@@ -107,6 +128,28 @@ def sandboxes(server):
 @pytest.fixture
 def sandbox(sandboxes) -> Sandbox:
     return sandboxes()
+
+
+@pytest.fixture
+def builder(server):
+    """Builds templates; they are deleted at the end."""
+    builder = Builder(server)
+    yield builder
+    builder.close()
+
+
+@pytest.fixture
+def internet(resolver):
+    """Names of package registries can be resolved meanwhile."""
+    with resolver.passing_on():
+        yield
+
+
+@pytest.fixture
+def well(registries):
+    """The registries, which are well again afterwards."""
+    yield registries
+    registries.mend()
 
 
 @pytest.fixture

@@ -177,6 +177,14 @@ class Server:
         eventually(lambda: not everything(), what="no sandbox listed")
         client.close()
 
+    def forget_all_templates(self) -> None:
+        """But the one that every server has."""
+        client = self.client()
+        for row in client.get("/templates").json:
+            if "base" not in row["aliases"]:
+                client.request("DELETE", f"/templates/{row['templateID']}")
+        client.close()
+
     @property
     def instance(self) -> str:
         return json.loads((self.data / "instance.json").read_text())["name"]

@@ -14,8 +14,9 @@ CORE = ("commands.test.mjs", "files.test.mjs", "git.test.mjs", "lifecycle.test.m
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_js(file, server, js_counts):
-    run(file, server, js_counts)
+def test_js(file, server, js_counts, registries, internet):
+    closed = registries.has("team/busybox:v1").closed.host
+    run(file, server, js_counts, CABANA_TEST_OPEN=registries.open.host, CABANA_TEST_CLOSED=closed)
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if file.name in CORE], ids=lambda file: file.name)
@@ -23,11 +24,11 @@ def test_js_of_the_generation_before(file, server, js_counts):
     run(file, server, js_counts, "--import", "./previous.mjs")
 
 
-def run(file, server, js_counts, *options: str) -> None:
+def run(file, server, js_counts, *options: str, **environment: str) -> None:
     done = subprocess.run(
         ["node", *options, "--test", "--test-reporter=tap", file.name],
         cwd=file.parent,
-        env={**os.environ, **server.environment},
+        env={**os.environ, **server.environment, **environment},
         capture_output=True,
         text=True,
         timeout=300,

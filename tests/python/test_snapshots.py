@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
 import pytest
-from e2b import AsyncSandbox, NotFoundException, Sandbox, SandboxException
+from e2b import AsyncSandbox, NotFoundException, Sandbox, SandboxException, Template
 
 from waiting import eventually
 
@@ -147,9 +147,10 @@ def test_deletion(sandbox, keep, name, api):
     with pytest.raises((NotFoundException, SandboxException), match="(?i)not found|no template|does not exist"):
         Sandbox.create(snapshot.snapshot_id)
     assert everything(sandbox.list_snapshots()) == []
-    # A template is not a snapshot.
-    with pytest.raises(SandboxException, match="not available on this server yet"):
+    # The template that everything begins with is not a snapshot, and stays.
+    with pytest.raises(SandboxException, match="base"):
         Sandbox.delete_snapshot("base")
+    assert Template.exists("base")
 
 
 def test_resources_and_environment_come_along(boxes, api, sandboxes, keep):

@@ -18,6 +18,7 @@ from e2b.sandbox_async.git import Git as AsyncGit
 from e2b.sandbox_sync.commands.command import Commands
 from e2b.sandbox_sync.commands.pty import Pty
 from e2b.sandbox_sync.filesystem.filesystem import Filesystem
+from e2b.template.main import TemplateBuilder
 
 from surface import CALLED, LATER, LOCAL, WITHOUT_GATEWAY
 from waiting import eventually
@@ -31,6 +32,7 @@ PARTS = {
     "Filesystem": Filesystem,
     "AsyncFilesystem": AsyncFilesystem,
     "AsyncGit": AsyncGit,
+    "TemplateBuilder": TemplateBuilder,
 }
 OURS = (SandboxException, e2b.TemplateException, e2b.BuildException, VolumeException, SecretException)
 NOT_YET = r"not available on this server yet"
@@ -142,6 +144,20 @@ async def test_async_files_and_links(async_sandbox):
 async def test_templates_that_exist(server, template):
     assert await done(template.exists("base")) is True
     assert await done(template.alias_exists("no-such-template")) is False
+
+
+def test_templates_as_text():
+    """What asks no server, or is only for templates that this server does not have: nothing is sent."""
+    template = e2b.Template().from_image("busybox").run_cmd("true").bun_install("tsx", g=True)
+    assert "bun install -g tsx" in e2b.Template.to_json(template)
+    assert e2b.Template.to_dockerfile(template).startswith("FROM busybox")
+    for call in (
+        lambda: template.add_mcp_server("exa"),
+        lambda: template.beta_dev_container_prebuild("/x"),
+        lambda: template.beta_set_dev_container_start("/x"),
+    ):
+        with pytest.raises(e2b.BuildException):
+            call()
 
 
 def test_deprecated_pause(sandbox):

@@ -19,7 +19,8 @@ from server import CABANA, ROOT
 DOMAIN = "e2b.test"
 HERE = Path(__file__).parent
 PYTHON = [f"test_{name}.py" for name in ("commands", "files", "lifecycle", "links", "streams", "async", "cli", "edge", "smuggling", "bad_input")]
-JS = sorted((ROOT / "tests/js").glob("*.test.mjs"))
+# What a build fetches does not depend on how it was ordered.
+JS = [file for file in sorted((ROOT / "tests/js").glob("*.test.mjs")) if file.name != "packages.test.mjs"]
 
 
 def request_cost(server) -> tuple[float, float]:

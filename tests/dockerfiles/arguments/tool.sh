@@ -1,0 +1,2 @@
+#!/bin/sh
+echo "$APP_VERSION|$APP_HOME|$UNSET|$SET|$LITERAL|$ESCAPED"

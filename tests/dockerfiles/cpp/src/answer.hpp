@@ -1,0 +1,4 @@
+#pragma once
+#include <string>
+
+std::string answer(const std::string &greeting);

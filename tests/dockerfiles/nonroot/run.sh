@@ -1,0 +1,2 @@
+#!/bin/sh
+echo "$(id -un):$(id -gn) in $(pwd) sums $(awk '{ s += $1 } END { print s }' numbers.txt)"

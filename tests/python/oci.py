@@ -1,0 +1,129 @@
+"""Images of containers, made without any tool for containers: layers are archives, the rest is JSON, and pushing is a few HTTP requests."""
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urljoin
+
+import requests
+
+OCI = {
+    "manifest": "application/vnd.oci.image.manifest.v1+json",
+    "config": "application/vnd.oci.image.config.v1+json",
+    "layer": "application/vnd.oci.image.layer.v1.tar+gzip",
+}
+DOCKER = {
+    "manifest": "application/vnd.docker.distribution.manifest.v2+json",
+    "config": "application/vnd.docker.container.image.v1+json",
+    "layer": "application/vnd.docker.image.rootfs.diff.tar.gzip",
+}
+INDEX = "application/vnd.oci.image.index.v1+json"
+
+
+def digest(content: bytes) -> str:
+    return "sha256:" + hashlib.sha256(content).hexdigest()
+
+
+class Layer:
+    """One layer: entries by path. A value is the content of a file, `None` for a directory, or a made `TarInfo`."""
+
+    def __init__(self, plain: bytes):
+        self.plain_digest = digest(plain)
+        self.packed = gzip.compress(plain, 1, mtime=0)
+
+    @classmethod
+    def of(cls, entries: dict[str, bytes | str | None | tarfile.TarInfo]) -> "Layer":
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            for name, what in entries.items():
+                if isinstance(what, tarfile.TarInfo):
+                    archive.addfile(what)
+                    continue
+                entry = tarfile.TarInfo(name)
+                content = what.encode() if isinstance(what, str) else what
+                entry.type = tarfile.DIRTYPE if content is None else tarfile.REGTYPE
+                entry.mode = 0o755 if content is None or content[:2] == b"#!" or content[:4] == b"\x7fELF" else 0o644
+                entry.size = len(content or b"")
+                archive.addfile(entry, io.BytesIO(content or b""))
+        return cls(buffer.getvalue())
+
+    @classmethod
+    def packed_at(cls, path: Path) -> "Layer":
+        """An archive that is there already."""
+        return cls(path.read_bytes())
+
+
+def link(name: str, target: str, hard: bool = False) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.linkname, entry.mode = tarfile.LNKTYPE if hard else tarfile.SYMTYPE, target, 0o777
+    return entry
+
+
+@dataclass
+class Image:
+    layers: list[Layer]
+    config: dict = field(default_factory=dict)
+    kind: dict = field(default_factory=lambda: OCI)
+    architecture: str = "amd64"
+
+    @property
+    def config_bytes(self) -> bytes:
+        rootfs = {"type": "layers", "diff_ids": [layer.plain_digest for layer in self.layers]}
+        whole = {"architecture": self.architecture, "os": "linux", "config": self.config, "rootfs": rootfs}
+        return json.dumps(whole, sort_keys=True).encode()
+
+    @property
+    def manifest(self) -> bytes:
+        def described(what: str, content: bytes) -> dict:
+            return {"mediaType": self.kind[what], "size": len(content), "digest": digest(content)}
+
+        whole = {
+            "schemaVersion": 2,
+            "mediaType": self.kind["manifest"],
+            "config": described("config", self.config_bytes),
+            "layers": [described("layer", layer.packed) for layer in self.layers],
+        }
+        return json.dumps(whole, sort_keys=True).encode()
+
+    def push(self, registry: str, repository: str, tag: str, login: tuple[str, str] | None = None) -> str:
+        """Puts it into the registry at this URL and returns the digest of its manifest."""
+        at = f"{registry}/v2/{repository}"
+        for blob in [self.config_bytes, *(layer.packed for layer in self.layers)]:
+            if requests.head(f"{at}/blobs/{digest(blob)}", auth=login).status_code == 200:
+                continue
+            begun = requests.post(f"{at}/blobs/uploads/", auth=login)
+            assert begun.status_code == 202, (begun.status_code, begun.text)
+            place = urljoin(registry, begun.headers["location"])
+            kind = {"Content-Type": "application/octet-stream"}
+            put = requests.put(place, params={"digest": digest(blob)}, data=blob, headers=kind, auth=login)
+            assert put.status_code == 201, (put.status_code, put.text)
+        put_manifest(at, tag, self.kind["manifest"], self.manifest, login)
+        return digest(self.manifest)
+
+    def described(self, architecture: str) -> dict:
+        """As an index lists it."""
+        platform = {"os": "linux", "architecture": architecture}
+        return {
+            "mediaType": self.kind["manifest"],
+            "size": len(self.manifest),
+            "digest": digest(self.manifest),
+            "platform": platform,
+        }
+
+
+def put_manifest(at: str, tag: str, kind: str, content: bytes, login: tuple[str, str] | None = None) -> None:
+    put = requests.put(f"{at}/manifests/{tag}", data=content, headers={"Content-Type": kind}, auth=login)
+    assert put.status_code == 201, (put.status_code, put.text)
+
+
+def push_index(registry: str, repository: str, tag: str, images: dict[str, Image]) -> None:
+    """One name for the images of several machines, by architecture."""
+    for architecture, image in images.items():
+        image.push(registry, repository, digest(image.manifest))
+    listed = [image.described(architecture) for architecture, image in images.items()]
+    whole = {"schemaVersion": 2, "mediaType": INDEX, "manifests": listed}
+    put_manifest(f"{registry}/v2/{repository}", tag, INDEX, json.dumps(whole).encode())
