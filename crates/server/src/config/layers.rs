@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::{Config, ConfigError, DEFAULT_FILE, DEFAULTS};
 
 /// Settings that an environment variable can set.
-const VARIABLES: [(&str, &str); 36] = [
+const VARIABLES: [(&str, &str); 40] = [
     (env::LISTEN, "listen"),
     (env::ALLOW_INSECURE_LISTEN, "allow_insecure_listen"),
     (env::DATA_DIR, "data_dir"),
@@ -27,6 +27,8 @@ const VARIABLES: [(&str, &str); 36] = [
     (env::MAX_DISK_MB, "limits.max_disk_mb"),
     (env::MAX_TIMEOUT_HOURS, "limits.max_timeout_hours"),
     (env::START_SECONDS, "limits.start_seconds"),
+    (env::MAX_TEAM_SANDBOXES, "limits.max_team_sandboxes"),
+    (env::MAX_TEAM_SNAPSHOTS, "limits.max_team_snapshots"),
     (env::SPARE_SLOTS, "network.spare_slots"),
     (env::RESOLVERS, "network.resolvers"),
     (env::POOL_KIND, "pool.kind"),
@@ -37,6 +39,8 @@ const VARIABLES: [(&str, &str); 36] = [
     (env::WEBHOOKS_RETRY_SECONDS, "webhooks.retry_seconds"),
     (env::TOMBSTONE_DAYS, "retention.tombstone_days"),
     (env::RECLAIM_MEMORY, "pause.reclaim_memory"),
+    (env::MAX_PAUSED_IN_MEMORY, "pause.max_in_memory"),
+    (env::MAX_PAUSED_MEMORY_MB, "pause.max_memory_mb"),
     (env::ARCHIVE_LOCATION, "archive.location"),
     (env::ARCHIVE_ENDPOINT, "archive.endpoint"),
     (env::ARCHIVE_REGION, "archive.region"),

@@ -62,6 +62,7 @@ impl Lifecycle {
                 }
             }
         }
+        self.dormitory.leave(&id);
         self.registry.forget(&id);
         entry.attempted.cancel();
     }

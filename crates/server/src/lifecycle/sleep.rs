@@ -79,9 +79,13 @@ impl Lifecycle {
             return Err(ChangeError::Unsupported(text.into()));
         }
         self.change(id, move |this, id| async move {
-            this.drive(&id, None).await?;
+            let sandbox = this.drive(&id, None).await?;
             if pause.require_healthy && !this.is_healthy(&id).await {
                 return Err(ChangeError::Unresponsive(id));
+            }
+            // Nothing is written yet: whoever is refused keeps a sandbox that runs.
+            if pause.memory && sandbox.state == State::Running && matches!(pause.why, PauseCause::Asked { .. }) {
+                this.make_bed(&sandbox).await.map_err(|why| ChangeError::Crowded { id: id.clone(), why })?;
             }
             this.lay_down(&id, pause).await
         })
