@@ -81,11 +81,20 @@ impl fmt::Display for Source {
 }
 
 /// A configuration with the source of each value.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Loaded {
     /// The values.
     pub config: Config,
     settings: Settings,
+}
+
+// By hand: the settings are raw values, secrets among them.
+impl fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown =
+            |(name, (value, source)): (&String, &(Value, Source))| format!("{}  # {source}", shown(name, value));
+        f.debug_list().entries(self.settings.iter().map(shown)).finish()
+    }
 }
 
 type Settings = BTreeMap<String, (Value, Source)>;
@@ -154,7 +163,12 @@ fn shown(name: &str, value: &Value) -> String {
 }
 
 fn parse(text: &str, source: &Source) -> Result<Table, ConfigError> {
-    text.parse().map_err(|e: toml::de::Error| ConfigError::Invalid { origin: source.clone(), message: e.to_string() })
+    text.parse().map_err(|e: toml::de::Error| {
+        // The error's own text would repeat the line, and a secret may be on it.
+        let line = e.span().and_then(|span| text.get(..span.start)).map(|before| before.matches('\n').count() + 1);
+        let place = line.map(|line| format!("line {line}: ")).unwrap_or_default();
+        ConfigError::Invalid { origin: source.clone(), message: format!("{place}{}", e.message()) }
+    })
 }
 
 /// A file that was named must be there; the usual one may be missing.
@@ -184,6 +198,10 @@ fn flatten(prefix: &str, table: Table, source: &Source, into: &mut Settings) {
 
 /// Sets a setting that the defaults know.
 fn overlay(settings: &mut Settings, name: &str, value: Value, source: &Source) -> Result<(), ConfigError> {
+    if name == SECRET && !value.is_str() {
+        let message = format!("{name}: expected text in quotes");
+        return Err(ConfigError::Invalid { origin: source.clone(), message });
+    }
     match settings.get_mut(name) {
         Some(slot) => {
             *slot = (value, source.clone());
@@ -306,11 +324,33 @@ mod tests {
     }
 
     #[test]
+    fn no_secret_is_ever_shown() {
+        let file = "[archive]\nkey_id = \"visible\"\nsecret = \"hunter2\"\n";
+        let from_file = read(Some(file), &[], &[]).expect("valid");
+        let from_variable = read(None, &[("CABANA_ARCHIVE_SECRET", "hunter2")], &[]).expect("valid");
+        let from_flag = read(None, &[], &[(SECRET, "hunter2")]).expect("valid");
+        for loaded in [from_file, from_variable, from_flag] {
+            assert_eq!(loaded.config.archive.secret.expose(), "hunter2");
+            for text in
+                [format!("{loaded:?}"), format!("{loaded:#?}"), format!("{:?}", loaded.config), loaded.describe()]
+            {
+                assert!(!text.contains("hunter2"), "{text}");
+                assert!(text.contains("max_sandboxes"), "the rest is there: {text}");
+            }
+        }
+        // Also where it is no text, so that what is wrong with it must be said.
+        for file in ["[archive]\nsecret = 271828", "[archive]\nsecret = [\"271828\"]", "[archive]\nsecret = \"271828"] {
+            assert!(!complaint(file, &[], &[]).contains("271828"), "{}", complaint(file, &[], &[]));
+        }
+    }
+
+    #[test]
     fn mistakes_name_their_place() {
         assert!(complaint("lissten = \"x\"", &[], &[]).contains("there is no setting \"lissten\""));
         assert!(complaint("[limits]\nmax_sandboxes = \"many\"", &[], &[]).contains("config.toml"));
         assert!(complaint("listen = \"here\"", &[], &[]).contains("config.toml"));
-        assert!(complaint("listen = [", &[], &[]).contains("config.toml"));
+        assert!(complaint("listen = [", &[], &[]).contains("config.toml: line 1: "));
+        assert!(complaint("# fine\n\nlisten", &[], &[]).contains("config.toml: line 3: "));
         let text = complaint("", &[("CABANA_MAX_SANDBOXES", "lots")], &[]);
         assert_eq!(text, "CABANA_MAX_SANDBOXES: limits.max_sandboxes: expected a number, not \"lots\"");
         let text = complaint("", &[("CABANA_MAX_SANDBOXES", "0")], &[]);
