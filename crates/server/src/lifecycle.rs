@@ -196,6 +196,11 @@ impl Lifecycle {
         self.max_sandboxes
     }
 
+    /// What the backend can do.
+    pub fn capabilities(&self) -> cabana_runtime::Capabilities {
+        self.backend.capabilities()
+    }
+
     /// The backend's name.
     pub fn backend_name(&self) -> &'static str {
         self.backend.name()
