@@ -19,7 +19,7 @@ pub use self::evaluate::{Action, Copy, CopyFrom, Evaluated, Inline, Step};
 pub use self::ignore::Ignore;
 pub use self::instruction::Command;
 pub use self::parse::Dockerfile;
-pub use self::placement::{Owner, Placed, Placement};
+pub use self::placement::{EPOCH, Owner, Placed, Placement};
 pub use self::plan::{Plan, Stage, StageBase};
 
 /// What is wrong with a Dockerfile, and where.

@@ -39,6 +39,8 @@ pub struct Usage {
     pub memory: u64,
     /// Page cache, bytes.
     pub cache: u64,
+    /// Of that, files that are in memory alone, bytes.
+    pub shared: u64,
 }
 
 impl Cgroups {
@@ -256,12 +258,12 @@ impl Cgroups {
             let cache = field(&stat, "file");
             let current = number(&read("memory", "memory.current")?);
             let cpu_usec = field(&read("cpu", "cpu.stat")?, "usage_usec");
-            Ok(Usage { cpu_usec, memory: current.saturating_sub(cache), cache })
+            Ok(Usage { cpu_usec, memory: current.saturating_sub(cache), cache, shared: field(&stat, "shmem") })
         } else {
             let cache = field(&stat, "total_cache");
             let current = number(&read("memory", "memory.usage_in_bytes")?);
             let cpu_usec = number(&read("cpuacct", "cpuacct.usage")?) / 1000;
-            Ok(Usage { cpu_usec, memory: current.saturating_sub(cache), cache })
+            Ok(Usage { cpu_usec, memory: current.saturating_sub(cache), cache, shared: field(&stat, "total_shmem") })
         }
     }
 

@@ -113,6 +113,8 @@ pub struct Stats {
     pub memory_used: u64,
     /// Page cache, bytes.
     pub memory_cache: u64,
+    /// Of that, files that are in memory alone (`/dev/shm`), bytes: no other copy is there to read them from again.
+    pub memory_shared: u64,
     /// Disk in use beyond the template, bytes.
     pub disk_used: u64,
     /// Bytes that went through its network since it has it.

@@ -408,6 +408,7 @@ impl Backend for Native {
             cpu_usec: usage.cpu_usec,
             memory_used: usage.memory,
             memory_cache: usage.cache,
+            memory_shared: usage.shared,
             disk_used,
             network_bytes: slot.map(|slot| self.network.traffic(slot)).unwrap_or_default(),
         })

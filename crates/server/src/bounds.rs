@@ -86,7 +86,7 @@ fn machine_cpus() -> u32 {
 }
 
 /// Memory of this machine, MiB.
-fn machine_memory_mb() -> u32 {
+pub(crate) fn machine_memory_mb() -> u32 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     total_kb(&text).and_then(|kb| u32::try_from(kb / 1024).ok()).unwrap_or(*MEMORY_MB.end())
 }
@@ -111,6 +111,8 @@ mod tests {
             max_disk_mb: 0,
             max_timeout_hours: 24,
             start_seconds: 60,
+            max_team_sandboxes: 10,
+            max_team_snapshots: 10,
         }
     }
 

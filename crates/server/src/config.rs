@@ -101,6 +101,10 @@ pub struct Limits {
     pub max_timeout_hours: u32,
     /// How long a sandbox may take to come up, seconds.
     pub start_seconds: u32,
+    /// Most sandboxes of one team, those that sleep or failed included.
+    pub max_team_sandboxes: u32,
+    /// Most snapshots of one team.
+    pub max_team_snapshots: u32,
 }
 
 /// The sandboxes' network.
@@ -177,6 +181,10 @@ pub struct Webhooks {
 pub struct Pause {
     /// Whether the memory of those that sleep with it is given back as far as the kernel can.
     pub reclaim_memory: bool,
+    /// How many may sleep with their memory; 0 for any number.
+    pub max_in_memory: u32,
+    /// How much they may hold together, MiB; 0 for half of the machine's.
+    pub max_memory_mb: u32,
 }
 
 /// Where the disks of long-sleeping sandboxes go.
@@ -340,6 +348,8 @@ impl Config {
             ("limits.max_disk_mb", limits.max_disk_mb, DISK_MB, true),
             ("limits.max_timeout_hours", limits.max_timeout_hours, 1..=MAX_TIMEOUT_HOURS, false),
             ("limits.start_seconds", limits.start_seconds, 1..=3600, false),
+            ("limits.max_team_sandboxes", limits.max_team_sandboxes, 1..=10_000_000, false),
+            ("limits.max_team_snapshots", limits.max_team_snapshots, 0..=1_000_000, false),
             ("network.spare_slots", self.network.spare_slots, 0..=256, false),
             ("metrics.interval_seconds", self.metrics.interval_seconds, 1..=3600, false),
             ("builds.max_upload_mb", self.builds.max_upload_mb, 1..=1_048_576, false),
@@ -349,6 +359,8 @@ impl Config {
             ("builds.keep_untagged_days", self.builds.keep_untagged_days, 1..=3650, false),
             ("webhooks.timeout_seconds", self.webhooks.timeout_seconds, 1..=60, false),
             ("webhooks.retry_seconds", self.webhooks.retry_seconds, 1..=3600, false),
+            ("pause.max_in_memory", self.pause.max_in_memory, 0..=100_000, false),
+            ("pause.max_memory_mb", self.pause.max_memory_mb, 0..=u32::MAX, false),
             ("retention.tombstone_days", self.retention.tombstone_days, 0..=3650, false),
             ("retention.archive_after_days", self.retention.archive_after_days, 0..=36500, false),
             ("retention.recycle_after_days", self.retention.recycle_after_days, 0..=36500, false),

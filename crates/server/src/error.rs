@@ -237,6 +237,13 @@ impl From<lifecycle::CreateError> for Refusal {
                     "All {limit} sandboxes that this server allows are in use; kill one, or raise limits.max_sandboxes"
                 ),
             ),
+            E::TeamFull { limit } => Self::new(
+                ErrorCode::SandboxCapacityUnavailable,
+                format!(
+                    "This team has {limit} sandboxes, asleep ones included, and may have no more; kill some, or raise \
+                     limits.max_team_sandboxes"
+                ),
+            ),
             E::Conflict { key } => Self::new(
                 ErrorCode::IdempotencyMismatch,
                 format!("The idempotency key {key} was used before with another request; choose another one"),
@@ -271,6 +278,17 @@ impl From<lifecycle::ChangeError> for Refusal {
                 format!("Sandbox {id} is {state}, so this cannot be done now; see GET /sandboxes/{id}"),
             ),
             E::Capacity { limit } => lifecycle::CreateError::Capacity { limit }.into(),
+            E::Crowded { id, why } => Self::new(
+                ErrorCode::SandboxCapacityUnavailable,
+                format!(
+                    "Sandbox {id} cannot sleep with its memory, and keeps running: {why}. Pause its filesystem only \
+                     (memory: false), or kill or wake others"
+                ),
+            ),
+            E::Snapshots { limit } => Self::new(
+                ErrorCode::SandboxCapacityUnavailable,
+                format!("This team has {limit} snapshots and may have no more; delete some (DELETE /templates/{{id}})"),
+            ),
             E::Failed { id, what, message } => Self::new(
                 ErrorCode::SandboxChangeFailed,
                 format!("Sandbox {id} could not be {what} and is as before: {message}"),

@@ -10,6 +10,7 @@ mod bench;
 mod check;
 mod copies;
 mod create;
+mod dormitory;
 mod drive;
 mod end;
 mod expiry;
@@ -43,6 +44,7 @@ use tokio_util::task::TaskTracker;
 use crate::config::{self, Config};
 use crate::directory::{Activity, Directory, Route};
 use crate::failpoint;
+use dormitory::Dormitory;
 use expiry::Expiry;
 use registry::{Entry, Registry};
 use replacement::Replacements;
@@ -51,6 +53,7 @@ use usage::Meter;
 
 pub(crate) use bench::{BenchError, BenchSpec};
 pub use create::{CreateError, Wish};
+pub use dormitory::Crowded;
 pub use drive::ChangeError;
 pub use history::Range;
 pub use journal::{LEVELS, Noted};
@@ -75,12 +78,16 @@ pub struct Lifecycle {
     /// How often sandboxes are measured.
     sample_every: Duration,
     max_sandboxes: u32,
+    /// Most sandboxes and snapshots of one team.
+    max_of_team: u32,
+    max_snapshots_of_team: u32,
     /// How long a sandbox may take to come up.
     launch_limit: Duration,
     sweeps: Semaphore,
     replacements: Replacements,
     /// Whether the memory of paused sandboxes is given back as far as the kernel can.
     reclaim: bool,
+    dormitory: Dormitory,
     retention: config::Retention,
     cold: Arc<ColdStore>,
     tasks: TaskTracker,
@@ -112,10 +119,13 @@ impl Lifecycle {
             teams: Teams::default(),
             sample_every: Duration::from_secs(u64::from(config.metrics.interval_seconds)),
             max_sandboxes: limits.max_sandboxes,
+            max_of_team: limits.max_team_sandboxes,
+            max_snapshots_of_team: limits.max_team_snapshots,
             launch_limit: Duration::from_secs(u64::from(limits.start_seconds)),
             sweeps: Semaphore::new(SWEEPS),
             replacements: Replacements::default(),
             reclaim: config.pause.reclaim_memory,
+            dormitory: Dormitory::new(&config.pause),
             retention: config.retention.clone(),
             cold,
             tasks: TaskTracker::new(),
@@ -191,6 +201,11 @@ impl Lifecycle {
     /// Where root filesystems are kept, if they can be made here.
     pub(crate) fn pool(&self) -> Option<&Arc<cabana_runtime::Pool>> {
         self.backend.pool()
+    }
+
+    /// What the backend can do.
+    pub fn capabilities(&self) -> cabana_runtime::Capabilities {
+        self.backend.capabilities()
     }
 
     /// The backend's name.

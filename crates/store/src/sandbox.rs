@@ -116,11 +116,13 @@ pub enum Inserted {
     New,
     /// The idempotency key was used before, for this sandbox.
     Known(Box<Sandbox>),
+    /// Its team has as many as it may.
+    Full,
 }
 
 impl Store {
-    /// Writes down that a sandbox shall be made, unless its idempotency key is known already.
-    pub async fn insert_sandbox(&self, sandbox: Sandbox, by: KeyId) -> Result<Inserted, Error> {
+    /// Writes down that a sandbox shall be made, unless its idempotency key is known already or its team has `most` that are not gone.
+    pub async fn insert_sandbox(&self, sandbox: Sandbox, by: KeyId, most: u32) -> Result<Inserted, Error> {
         self.write(move |connection| {
             Box::pin(async move {
                 if let Some(idempotency) = &sandbox.idempotency {
@@ -133,6 +135,15 @@ impl Store {
                     if let Some(row) = known {
                         return Ok(Inserted::Known(Box::new(decode(&row)?)));
                     }
+                }
+                let living: u32 =
+                    sqlx::query_scalar("select count(*) from sandboxes where team = $1 and state <> 'ended'")
+                        .bind(sandbox.team.as_str())
+                        .fetch_one(&mut *connection)
+                        .await
+                        .map_err(|e| Error::query("count a team's sandboxes", e))?;
+                if living >= most {
+                    return Ok(Inserted::Full);
                 }
                 insert(connection, &sandbox).await?;
                 let data = json!({ "state": sandbox.state.name(), "by": by.as_str() });

@@ -58,6 +58,17 @@ pub struct Snapshot {
     pub created_at: Timestamp,
 }
 
+/// What became of a wish for a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SnapshotInserted {
+    /// It is written down.
+    New,
+    /// One is being made with its name.
+    Taken,
+    /// Its team has as many as it may.
+    Full,
+}
+
 /// Which snapshots to list, newest first.
 #[derive(Debug, Clone)]
 pub struct SnapshotQuery {
@@ -74,10 +85,19 @@ pub struct SnapshotQuery {
 }
 
 impl Store {
-    /// Writes down that a snapshot shall be made. A ready one of the same name gives its name up; `false` if one is being made with it.
-    pub async fn insert_snapshot(&self, snapshot: Snapshot) -> Result<bool, Error> {
+    /// Writes down that a snapshot shall be made, unless its team has `most`. A ready one of the same name gives its name up.
+    pub async fn insert_snapshot(&self, snapshot: Snapshot, most: u32) -> Result<SnapshotInserted, Error> {
         self.write(move |connection| {
             Box::pin(async move {
+                let kept: u32 =
+                    sqlx::query_scalar("select count(*) from snapshots where team = $1 and state <> 'deleting'")
+                        .bind(snapshot.team.as_str())
+                        .fetch_one(&mut *connection)
+                        .await
+                        .map_err(|e| Error::query("count a team's snapshots", e))?;
+                if kept >= most {
+                    return Ok(SnapshotInserted::Full);
+                }
                 if let Some(name) = &snapshot.name {
                     let freed = sqlx::query(
                         "update snapshots set name = null where team = $1 and name = $2 and state <> 'making'",
@@ -94,7 +114,7 @@ impl Store {
                     .await
                     .map_err(|e| Error::query("look for a snapshot's name", e))?;
                     if taken {
-                        return Ok(false);
+                        return Ok(SnapshotInserted::Taken);
                     }
                 }
                 sqlx::query(
@@ -118,7 +138,7 @@ impl Store {
                 .execute(connection)
                 .await
                 .map_err(|e| Error::query("write a snapshot", e))?;
-                Ok(true)
+                Ok(SnapshotInserted::New)
             })
         })
         .await

@@ -38,6 +38,10 @@ pub const MAX_DISK_MB: &str = "CABANA_MAX_DISK_MB";
 pub const MAX_TIMEOUT_HOURS: &str = "CABANA_MAX_TIMEOUT_HOURS";
 /// How long a sandbox may take to come up, seconds.
 pub const START_SECONDS: &str = "CABANA_START_SECONDS";
+/// Most sandboxes of one team.
+pub const MAX_TEAM_SANDBOXES: &str = "CABANA_MAX_TEAM_SANDBOXES";
+/// Most snapshots of one team.
+pub const MAX_TEAM_SNAPSHOTS: &str = "CABANA_MAX_TEAM_SNAPSHOTS";
 /// Network slots that are kept ready.
 pub const SPARE_SLOTS: &str = "CABANA_SPARE_SLOTS";
 /// Name servers that the sandboxes' DNS is forwarded to, separated by commas.
@@ -80,6 +84,10 @@ pub const E2B_API_URL: &str = "E2B_API_URL";
 pub const E2B_API_KEY: &str = "E2B_API_KEY";
 /// Whether the memory of paused sandboxes is given back.
 pub const RECLAIM_MEMORY: &str = "CABANA_RECLAIM_MEMORY";
+/// How many sandboxes may sleep with their memory.
+pub const MAX_PAUSED_IN_MEMORY: &str = "CABANA_MAX_PAUSED_IN_MEMORY";
+/// How much memory they may hold together, MiB.
+pub const MAX_PAUSED_MEMORY_MB: &str = "CABANA_MAX_PAUSED_MEMORY_MB";
 /// Where archived disks go.
 pub const ARCHIVE_LOCATION: &str = "CABANA_ARCHIVE_LOCATION";
 /// URL of the S3-compatible service.

@@ -70,7 +70,7 @@ codes! {
     IdempotencyMismatch => "idempotency_mismatch",
     /// The sandbox that an idempotency key stands for is gone, or still coming up.
     IdempotencyConflict => "idempotency_conflict",
-    /// The server or the team has no room for another sandbox.
+    /// The server or the team has no room for another sandbox or snapshot, or for the memory of one that shall sleep with it.
     SandboxCapacityUnavailable => "sandbox_capacity_unavailable",
     /// The sandbox could not be brought up; nothing of it is left.
     SandboxCreateFailed => "sandbox_create_failed",

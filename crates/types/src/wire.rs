@@ -63,6 +63,24 @@ pub struct ServerStatus {
     pub backend: String,
     /// Sandboxes that are up.
     pub running: u64,
+    /// What the backend can do; servers before this field do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Capabilities>,
+}
+
+/// What a server's isolation backend and storage pool can do. The rest is refused with `not_supported`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Capabilities {
+    /// The size of a sandbox's disk is enforced.
+    pub disk_quota: bool,
+    /// Sandboxes can sleep with their processes and memory.
+    pub pause_memory: bool,
+    /// That sleep outlives a restart of the machine.
+    pub memory_outlives_reboot: bool,
+    /// Disks can be copied: snapshots and forks.
+    pub copies: bool,
 }
 
 /// What differs between the world and what the server remembers.

@@ -5,6 +5,7 @@ mod machine;
 use std::path::PathBuf;
 
 use cabana_runtime::Fact;
+use cabana_types::wire::ServerStatus;
 use owo_colors::Style;
 use serde::Serialize;
 
@@ -124,15 +125,34 @@ async fn server(context: &Context) -> Fact {
     }
     .await;
     let (ok, detail, remedy) = match answer {
-        Ok((url, status)) => {
-            (true, format!("version {} at {url}, {} sandboxes up", status.version, status.running), None)
-        }
+        Ok((url, status)) => (
+            true,
+            format!("version {} at {url}, {} sandboxes up{}", status.version, status.running, abilities(&status)),
+            None,
+        ),
         Err(failure) => {
             let causes: Vec<_> = failure.chain().collect();
             (false, causes.join(": "), failure.hint_text().map(str::to_owned))
         }
     };
     Fact { name: "server", ok, required: false, detail, remedy }
+}
+
+/// What the server's backend can do and cannot, if it says.
+fn abilities(status: &ServerStatus) -> String {
+    let Some(can) = status.capabilities else { return String::new() };
+    let named = [
+        (can.disk_quota, "disk limits"),
+        (can.pause_memory, "pausing with memory"),
+        (can.memory_outlives_reboot, "memory that outlives a reboot"),
+        (can.copies, "snapshots and forks"),
+    ];
+    let list = |wanted: bool| {
+        let names: Vec<_> = named.iter().filter(|(able, _)| *able == wanted).map(|(_, name)| *name).collect();
+        names.join(", ")
+    };
+    let part = |word: &str, names: String| if names.is_empty() { names } else { format!("; {word} {names}") };
+    part("with", list(true)) + &part("without", list(false))
 }
 
 fn print(facts: &[Fact], json: bool, context: &Context) -> Result<(), Failure> {
@@ -170,4 +190,28 @@ fn print(facts: &[Fact], json: bool, context: &Context) -> Result<(), Failure> {
         out.raw(text.as_bytes())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use cabana_types::wire::Capabilities;
+
+    use super::*;
+
+    #[test]
+    fn a_server_says_what_it_can_do() {
+        let told = |capabilities| {
+            abilities(&ServerStatus { version: "1".into(), backend: "native".into(), running: 0, capabilities })
+        };
+        let can = |all, copies| {
+            Some(Capabilities { disk_quota: all, pause_memory: all, memory_outlives_reboot: all, copies })
+        };
+        assert_eq!(told(None), "", "an older server");
+        assert_eq!(
+            told(can(false, true)),
+            "; with snapshots and forks; without disk limits, pausing with memory, memory that outlives a reboot"
+        );
+        assert!(!told(can(true, true)).contains("without"));
+        assert!(told(can(false, false)).starts_with("; without disk limits"));
+    }
 }

@@ -9,6 +9,9 @@ use crate::error::{Error, Result};
 use crate::stop::Stop;
 use crate::tar::{Entry, Kind, Writer};
 
+/// The time of everything that is copied: the same at every build, and late enough for archives that begin with 1980.
+pub const EPOCH: i64 = 315_619_200;
+
 /// One thing to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
@@ -85,8 +88,8 @@ impl Copy {
 }
 
 impl Context {
-    /// Writes an archive with everything at its place (names relative to the root of the template). Times are those of
-    /// the beginning of time, so that the same files give the same archive. Blocks.
+    /// Writes an archive with everything at its place (names relative to the root of the template). Times are all
+    /// the same, so that the same files give the same archive. Blocks.
     pub fn archive<W: Write>(
         &self,
         placements: &[Placement],
@@ -106,7 +109,7 @@ impl Context {
                 uid: owner.uid.into(),
                 gid: owner.gid.into(),
                 size: 0,
-                mtime: (0, 0),
+                mtime: (EPOCH, 0),
                 xattrs: Vec::new(),
             };
             if entry.path.is_empty() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use cabana_types::wire::{Check, ServerStatus};
+use cabana_types::wire::{Capabilities, Check, ServerStatus};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 
@@ -28,12 +28,19 @@ pub(super) async fn openapi() -> impl IntoResponse {
 
 /// What this server is.
 #[utoipa::path(get, path = "/status", tag = "server",
-    responses((status = 200, description = "Version, backend and sandboxes", body = ServerStatus)))]
+    responses((status = 200, description = "Version, backend and what it can do, and sandboxes", body = ServerStatus)))]
 pub(super) async fn status(State(app): State<Arc<App>>) -> Json<ServerStatus> {
+    let can = app.lifecycle.capabilities();
     Json(ServerStatus {
         version: env!("CARGO_PKG_VERSION").into(),
         backend: app.lifecycle.backend_name().into(),
         running: app.lifecycle.running() as u64,
+        capabilities: Some(Capabilities {
+            disk_quota: can.disk_quota,
+            pause_memory: can.pause_memory,
+            memory_outlives_reboot: can.memory_outlives_reboot,
+            copies: can.copies,
+        }),
     })
 }
 

@@ -4,7 +4,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use cabana_image::dockerfile::{Context, ContextKind, ContextLimits, Copy, Ignore, Owner, Selection};
+use cabana_image::dockerfile::{Context, ContextKind, ContextLimits, Copy, EPOCH, Ignore, Owner, Selection};
 use cabana_image::tar::{Entry, Kind, Writer};
 use cabana_image::unpack::{self, Limits, Whiteouts};
 use cabana_image::{Error, Stop};
@@ -123,7 +123,7 @@ pub(super) fn make_directory(root: BorrowedFd<'_>, path: &str, owner: Owner, sto
             uid: owner.uid.into(),
             gid: owner.gid.into(),
             size: 0,
-            mtime: (0, 0),
+            mtime: (EPOCH, 0),
             xattrs: Vec::new(),
         };
         writer.append(&entry, &mut std::io::empty()).map_err(pipe)?;

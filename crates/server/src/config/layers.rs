@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::{Config, ConfigError, DEFAULT_FILE, DEFAULTS};
 
 /// Settings that an environment variable can set.
-const VARIABLES: [(&str, &str); 42] = [
+const VARIABLES: [(&str, &str); 46] = [
     (env::LISTEN, "listen"),
     (env::ALLOW_INSECURE_LISTEN, "allow_insecure_listen"),
     (env::DATA_DIR, "data_dir"),
@@ -27,6 +27,8 @@ const VARIABLES: [(&str, &str); 42] = [
     (env::MAX_DISK_MB, "limits.max_disk_mb"),
     (env::MAX_TIMEOUT_HOURS, "limits.max_timeout_hours"),
     (env::START_SECONDS, "limits.start_seconds"),
+    (env::MAX_TEAM_SANDBOXES, "limits.max_team_sandboxes"),
+    (env::MAX_TEAM_SNAPSHOTS, "limits.max_team_snapshots"),
     (env::SPARE_SLOTS, "network.spare_slots"),
     (env::RESOLVERS, "network.resolvers"),
     (env::POOL_KIND, "pool.kind"),
@@ -43,6 +45,8 @@ const VARIABLES: [(&str, &str); 42] = [
     (env::IMAGE_AUTHORITIES, "images.authorities"),
     (env::TOMBSTONE_DAYS, "retention.tombstone_days"),
     (env::RECLAIM_MEMORY, "pause.reclaim_memory"),
+    (env::MAX_PAUSED_IN_MEMORY, "pause.max_in_memory"),
+    (env::MAX_PAUSED_MEMORY_MB, "pause.max_memory_mb"),
     (env::ARCHIVE_LOCATION, "archive.location"),
     (env::ARCHIVE_ENDPOINT, "archive.endpoint"),
     (env::ARCHIVE_REGION, "archive.region"),
@@ -86,11 +90,20 @@ impl fmt::Display for Source {
 }
 
 /// A configuration with the source of each value.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Loaded {
     /// The values.
     pub config: Config,
     settings: Settings,
+}
+
+// By hand: the settings are raw values, secrets among them.
+impl fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown =
+            |(name, (value, source)): (&String, &(Value, Source))| format!("{}  # {source}", shown(name, value));
+        f.debug_list().entries(self.settings.iter().map(shown)).finish()
+    }
 }
 
 type Settings = BTreeMap<String, (Value, Source)>;
@@ -159,7 +172,12 @@ fn shown(name: &str, value: &Value) -> String {
 }
 
 fn parse(text: &str, source: &Source) -> Result<Table, ConfigError> {
-    text.parse().map_err(|e: toml::de::Error| ConfigError::Invalid { origin: source.clone(), message: e.to_string() })
+    text.parse().map_err(|e: toml::de::Error| {
+        // The error's own text would repeat the line, and a secret may be on it.
+        let line = e.span().and_then(|span| text.get(..span.start)).map(|before| before.matches('\n').count() + 1);
+        let place = line.map(|line| format!("line {line}: ")).unwrap_or_default();
+        ConfigError::Invalid { origin: source.clone(), message: format!("{place}{}", e.message()) }
+    })
 }
 
 /// A file that was named must be there; the usual one may be missing.
@@ -189,6 +207,10 @@ fn flatten(prefix: &str, table: Table, source: &Source, into: &mut Settings) {
 
 /// Sets a setting that the defaults know.
 fn overlay(settings: &mut Settings, name: &str, value: Value, source: &Source) -> Result<(), ConfigError> {
+    if name == SECRET && !value.is_str() {
+        let message = format!("{name}: expected text in quotes");
+        return Err(ConfigError::Invalid { origin: source.clone(), message });
+    }
     match settings.get_mut(name) {
         Some((Value::Table(before), from)) if value.is_table() => {
             before.extend(value.as_table().cloned().unwrap_or_default());
@@ -328,11 +350,33 @@ mod tests {
     }
 
     #[test]
+    fn no_secret_is_ever_shown() {
+        let file = "[archive]\nkey_id = \"visible\"\nsecret = \"hunter2\"\n";
+        let from_file = read(Some(file), &[], &[]).expect("valid");
+        let from_variable = read(None, &[("CABANA_ARCHIVE_SECRET", "hunter2")], &[]).expect("valid");
+        let from_flag = read(None, &[], &[(SECRET, "hunter2")]).expect("valid");
+        for loaded in [from_file, from_variable, from_flag] {
+            assert_eq!(loaded.config.archive.secret.expose(), "hunter2");
+            for text in
+                [format!("{loaded:?}"), format!("{loaded:#?}"), format!("{:?}", loaded.config), loaded.describe()]
+            {
+                assert!(!text.contains("hunter2"), "{text}");
+                assert!(text.contains("max_sandboxes"), "the rest is there: {text}");
+            }
+        }
+        // Also where it is no text, so that what is wrong with it must be said.
+        for file in ["[archive]\nsecret = 271828", "[archive]\nsecret = [\"271828\"]", "[archive]\nsecret = \"271828"] {
+            assert!(!complaint(file, &[], &[]).contains("271828"), "{}", complaint(file, &[], &[]));
+        }
+    }
+
+    #[test]
     fn mistakes_name_their_place() {
         assert!(complaint("lissten = \"x\"", &[], &[]).contains("there is no setting \"lissten\""));
         assert!(complaint("[limits]\nmax_sandboxes = \"many\"", &[], &[]).contains("config.toml"));
         assert!(complaint("listen = \"here\"", &[], &[]).contains("config.toml"));
-        assert!(complaint("listen = [", &[], &[]).contains("config.toml"));
+        assert!(complaint("listen = [", &[], &[]).contains("config.toml: line 1: "));
+        assert!(complaint("# fine\n\nlisten", &[], &[]).contains("config.toml: line 3: "));
         let text = complaint("", &[("CABANA_MAX_SANDBOXES", "lots")], &[]);
         assert_eq!(text, "CABANA_MAX_SANDBOXES: limits.max_sandboxes: expected a number, not \"lots\"");
         let text = complaint("", &[("CABANA_MAX_SANDBOXES", "0")], &[]);

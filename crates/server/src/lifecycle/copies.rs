@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cabana_runtime::DiskSource;
 use cabana_runtime::error::chain;
-use cabana_store::{Sandbox, Snapshot, SnapshotState};
+use cabana_store::{Sandbox, Snapshot, SnapshotInserted, SnapshotState};
 use cabana_types::sandbox::{Rest, State};
 use cabana_types::{SandboxId, TemplateId};
 use jiff::Timestamp;
@@ -21,7 +21,7 @@ impl Lifecycle {
         let (this, id) = (Arc::clone(self), id.clone());
         // In a task of its own: a client that hangs up must leave no copy that is neither kept nor removed.
         let taken = self.tasks.spawn(async move {
-            let snapshot = this.copy(&id, name).await?;
+            let snapshot = this.copy(&id, name, this.max_snapshots_of_team).await?;
             if let Err(error) = this.store.snapshot_ready(snapshot.clone(), Timestamp::now()).await {
                 this.remove_snapshot(&snapshot.id).await;
                 return Err(error.into());
@@ -41,7 +41,8 @@ impl Lifecycle {
         let (this, id) = (Arc::clone(self), id.clone());
         // In a task of its own: the copy must go, also when the client hangs up.
         let made = self.tasks.spawn(async move {
-            let snapshot = this.copy(&id, None).await?;
+            // It is gone when they are made, and does not count among those that are kept.
+            let snapshot = this.copy(&id, None, u32::MAX).await?;
             let made = wishes.into_iter().map(|mut wish| {
                 wish.disk = DiskSource::Snapshot(snapshot.id.clone());
                 this.create(wish)
@@ -55,7 +56,7 @@ impl Lifecycle {
     }
 
     /// Copies a disk. The row is written before the copy, in state `making`: a crash leaves nothing that the next start does not remove.
-    async fn copy(self: &Arc<Self>, id: &SandboxId, name: Option<String>) -> Result<Snapshot, ChangeError> {
+    async fn copy(self: &Arc<Self>, id: &SandboxId, name: Option<String>, most: u32) -> Result<Snapshot, ChangeError> {
         if !self.backend.capabilities().copies {
             let text = "this server's pool cannot copy disks: snapshots and forks need btrfs";
             return Err(ChangeError::Unsupported(text.into()));
@@ -78,8 +79,12 @@ impl Lifecycle {
                 other => return Err(ChangeError::Conflict { id, state: other.name() }),
             };
             let snapshot = describe(&sandbox, name);
-            if !this.store.insert_snapshot(snapshot.clone()).await? {
-                return Err(ChangeError::Conflict { id, state: "being copied under this name" });
+            match this.store.insert_snapshot(snapshot.clone(), most).await? {
+                SnapshotInserted::New => {}
+                SnapshotInserted::Taken => {
+                    return Err(ChangeError::Conflict { id, state: "being copied under this name" });
+                }
+                SnapshotInserted::Full => return Err(ChangeError::Snapshots { limit: most }),
             }
             failpoint::hit("snapshot.begun");
             match this.copy_still(&sandbox, &snapshot.id, still).await {

@@ -36,6 +36,12 @@ pub enum CreateError {
         /// How many.
         limit: u32,
     },
+    /// The team has as many as it may.
+    #[error("the team has {limit} sandboxes")]
+    TeamFull {
+        /// How many.
+        limit: u32,
+    },
     /// The idempotency key belongs to another request.
     #[error("the idempotency key {key} was used with another request")]
     Conflict {
@@ -124,8 +130,13 @@ impl Lifecycle {
             return tell(Err(CreateError::Capacity { limit: self.max_sandboxes }));
         };
         let held = entry.lock.lock().await;
-        match self.store.insert_sandbox(wish.sandbox.clone(), wish.by.clone()).await {
+        match self.store.insert_sandbox(wish.sandbox.clone(), wish.by.clone(), self.max_of_team).await {
             Ok(Inserted::New) => {}
+            Ok(Inserted::Full) => {
+                drop(held);
+                self.registry.forget(&id);
+                return tell(Err(CreateError::TeamFull { limit: self.max_of_team }));
+            }
             Ok(Inserted::Known(known)) => {
                 drop(held);
                 self.registry.forget(&id);

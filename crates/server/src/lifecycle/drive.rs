@@ -10,12 +10,12 @@ use cabana_store::Sandbox;
 use cabana_types::SandboxId;
 use cabana_types::guest::GuestConfig;
 use cabana_types::policy::OnFailure;
-use cabana_types::sandbox::{EndCause, Rest, State, Step};
+use cabana_types::sandbox::{EndCause, PauseCause, Rest, State, Step};
 use futures_util::FutureExt;
 use jiff::Timestamp;
 
 use super::backoff::Backoff;
-use super::{Lifecycle, guest, later};
+use super::{Crowded, Lifecycle, guest, later};
 use crate::failpoint;
 
 /// Why a sandbox is not in the state that was wanted.
@@ -40,6 +40,21 @@ pub enum ChangeError {
     /// There are as many up as there may be.
     #[error("all {limit} sandboxes are in use")]
     Capacity {
+        /// How many.
+        limit: u32,
+    },
+    /// It cannot sleep with its memory; it keeps running.
+    #[error("the sandbox {id} cannot sleep with its memory")]
+    Crowded {
+        /// Which.
+        id: SandboxId,
+        /// Why not.
+        #[source]
+        why: Crowded,
+    },
+    /// Its team keeps as many snapshots as it may.
+    #[error("the team has {limit} snapshots")]
+    Snapshots {
         /// How many.
         limit: u32,
     },
@@ -156,12 +171,15 @@ impl Lifecycle {
         if !sandbox.state.takes_place() {
             self.registry.vacate(&sandbox.id);
         }
+        if !matches!(sandbox.state, State::Paused { rest: Rest::Memory, .. }) {
+            self.dormitory.leave(&sandbox.id);
+        }
     }
 
     /// Takes the next step; `None` if there is none.
     async fn take_next(self: &Arc<Self>, sandbox: &Sandbox, seconds: Option<u64>) -> Result<Option<Went>, ChangeError> {
         match sandbox.state {
-            State::Pausing { to: Rest::Memory, .. } => self.freeze(sandbox).await.map(Some),
+            State::Pausing { to: Rest::Memory, ref why } => self.freeze(sandbox, why).await.map(Some),
             State::Pausing { .. } => self.shut_down(sandbox).await.map(Some),
             State::Resuming { from: Rest::Memory, .. } => self.thaw(sandbox, seconds).await.map(Some),
             State::Resuming { from: Rest::Disk, .. } => self.boot(sandbox, seconds).await.map(Some),
@@ -186,9 +204,17 @@ impl Lifecycle {
         Ok(Went::On)
     }
 
-    /// From running to standing still.
-    async fn freeze(self: &Arc<Self>, sandbox: &Sandbox) -> Result<Went, ChangeError> {
+    /// From running to standing still. Where there is no room for its memory, what nobody asked for keeps the disk alone; whoever asked was let in before.
+    async fn freeze(self: &Arc<Self>, sandbox: &Sandbox, why: &PauseCause) -> Result<Went, ChangeError> {
         let id = &sandbox.id;
+        if let Err(crowded) = self.make_bed(sandbox).await
+            && !matches!(why, PauseCause::Asked { .. })
+        {
+            tracing::info!(sandbox = %id, why = %crowded, "no room for the memory of a sandbox; its disk alone is kept");
+            let told = format!("its memory was given up: {crowded}");
+            self.store.step_because(id.clone(), Step::MemoryLost, told, Timestamp::now()).await?;
+            return Ok(Went::On);
+        }
         self.withdraw(id);
         failpoint::hit("pause.withdrawn");
         let frozen = self.backend.freeze(id).await;
@@ -198,6 +224,7 @@ impl Lifecycle {
             (Ok(()), Some(_)) => {
                 let went = self.step(sandbox, Step::Rested).await?;
                 failpoint::hit("pause.written");
+                self.count_memory(sandbox).await;
                 if self.reclaim {
                     self.backend.reclaim(id).await;
                 }

@@ -58,7 +58,10 @@ impl Lifecycle {
             // Only those that sleep with their memory have anything to lose.
             State::Paused { rest: Rest::Memory, .. } => {
                 let seen = match self.backend.adopt(&id).await {
-                    Ok(Some(_)) | Err(_) => Seen::Processes,
+                    Ok(Some(_)) | Err(_) => {
+                        self.count_memory(&sandbox).await;
+                        Seen::Processes
+                    }
                     Ok(None) => Seen::NoProcesses,
                 };
                 self.settle(&sandbox, seen).await;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use cabana_runtime::error::chain;
-use cabana_store::Sandbox;
 use cabana_types::sandbox::{EndCause, PauseCause, Rest, State};
 use jiff::{SignedDuration, Timestamp};
 
@@ -32,7 +31,8 @@ impl Lifecycle {
             Err(error) => return tracing::warn!(error = chain(&error), "could not look for sandboxes to archive"),
         };
         for sandbox in living {
-            let Some(due) = due(&sandbox, &self.retention, Timestamp::now()) else { continue };
+            let age = Timestamp::now().duration_since(sandbox.since);
+            let Some(due) = due(&sandbox.state, age, &self.retention) else { continue };
             if self.stopping.is_cancelled() {
                 return;
             }
@@ -54,10 +54,10 @@ impl Lifecycle {
     }
 }
 
-fn due(sandbox: &Sandbox, retention: &Retention, now: Timestamp) -> Option<Due> {
-    let age = now.duration_since(sandbox.since);
+/// What is due for a sandbox that came into its state so long ago.
+fn due(state: &State, age: SignedDuration, retention: &Retention) -> Option<Due> {
     let days = |days: u32| days > 0 && age >= SignedDuration::from_hours(i64::from(days) * 24);
-    match &sandbox.state {
+    match state {
         State::Paused { rest: Rest::Archive { whole: false, .. }, .. } => None,
         State::Paused { .. } if days(retention.recycle_after_days) => Some(Due::Recycle),
         State::Paused { rest: Rest::Memory | Rest::Disk, .. } if days(retention.archive_after_days) => {
@@ -67,5 +67,94 @@ fn due(sandbox: &Sandbox, retention: &Retention, now: Timestamp) -> Option<Due> 
             Some(Due::Remove { after: cause.describe() })
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: i64 = 24 * 3600;
+
+    fn retention(archive: u32, recycle: u32, failed_hours: u32) -> Retention {
+        Retention { tombstone_days: 7, archive_after_days: archive, recycle_after_days: recycle, failed_hours }
+    }
+
+    fn asleep(rest: Rest) -> State {
+        State::Paused { rest, why: PauseCause::Idle }
+    }
+
+    fn archived(whole: bool) -> State {
+        asleep(Rest::Archive { generation: 1, whole })
+    }
+
+    fn failed() -> State {
+        State::Failed { cause: EndCause::GuestDied }
+    }
+
+    /// What is due for a sandbox that came into its state so many seconds ago.
+    fn after(seconds: i64, state: State, retention: &Retention) -> Option<Due> {
+        due(&state, SignedDuration::from_secs(seconds), retention)
+    }
+
+    #[test]
+    fn each_is_due_at_its_time_and_not_a_second_before() {
+        let both = retention(3, 10, 24);
+        for rest in [Rest::Memory, Rest::Disk] {
+            assert_eq!(after(3 * DAY - 1, asleep(rest), &both), None);
+            assert_eq!(after(3 * DAY, asleep(rest), &both), Some(Due::Archive));
+            assert_eq!(after(10 * DAY - 1, asleep(rest), &both), Some(Due::Archive));
+            assert_eq!(
+                after(10 * DAY, asleep(rest), &both),
+                Some(Due::Recycle),
+                "one that could not be archived before"
+            );
+        }
+        assert_eq!(after(24 * 3600 - 1, failed(), &both), None);
+        let gone = Due::Remove { after: EndCause::GuestDied.describe() };
+        assert_eq!(after(24 * 3600, failed(), &both), Some(gone));
+    }
+
+    #[test]
+    fn what_is_archived_is_recycled_next_and_nothing_after() {
+        let both = retention(3, 10, 24);
+        assert_eq!(after(10 * DAY - 1, archived(true), &both), None, "it is not archived twice");
+        assert_eq!(after(10 * DAY, archived(true), &both), Some(Due::Recycle));
+        assert_eq!(after(10_000 * DAY, archived(false), &both), None);
+        // Where the order is the other way round, recycling is all there is to do.
+        assert_eq!(after(5 * DAY, asleep(Rest::Disk), &retention(20, 5, 24)), Some(Due::Recycle));
+    }
+
+    #[test]
+    fn zero_is_never_for_those_that_sleep() {
+        for rest in [Rest::Memory, Rest::Disk, Rest::Archive { generation: 1, whole: true }] {
+            assert_eq!(after(10_000 * DAY, asleep(rest), &retention(0, 0, 24)), None);
+        }
+        assert_eq!(after(10_000 * DAY, asleep(Rest::Disk), &retention(1, 0, 24)), Some(Due::Archive));
+        assert_eq!(after(10_000 * DAY, archived(true), &retention(1, 0, 24)), None);
+        assert!(after(0, failed(), &retention(0, 0, 0)).is_some(), "a failed one is then given up at once");
+    }
+
+    #[test]
+    fn whoever_is_up_or_on_the_way_is_left_alone() {
+        let at_once = retention(1, 1, 0);
+        let why = || PauseCause::Timeout;
+        for state in [
+            State::Creating,
+            State::Running,
+            State::Pausing { to: Rest::Disk, why: why() },
+            State::Resuming { from: Rest::Disk, why: why() },
+            State::Archiving { generation: 1, whole: true, why: why() },
+            State::Ending { cause: EndCause::Expired },
+            State::Ended { cause: EndCause::Expired },
+        ] {
+            assert_eq!(after(10_000 * DAY, state.clone(), &at_once), None, "{}", state.name());
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_makes_nothing_due() {
+        assert_eq!(after(-DAY, asleep(Rest::Disk), &retention(1, 1, 0)), None);
+        assert_eq!(after(-DAY, failed(), &retention(1, 1, 0)), None);
     }
 }

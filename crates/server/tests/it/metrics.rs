@@ -18,6 +18,7 @@ fn the_first_sample_does_not_wait_for_the_round() {
         cpu_usec: 0,
         memory_used: 7 << 20,
         memory_cache: 1 << 20,
+        memory_shared: 1 << 10,
         disk_used: 3 << 20,
         network_bytes: 0,
     });

@@ -88,6 +88,8 @@ fn the_server_says_what_it_is() {
     server.create();
     let status = server.get("/status").is(200).json();
     assert_eq!((&status["backend"], &status["running"]), (&json!("fake"), &json!(1)));
+    let can = json!({"diskQuota": true, "pauseMemory": true, "memoryOutlivesReboot": false, "copies": true});
+    assert_eq!(status["capabilities"], can);
     let health = send(server.address, "GET", "/health", &[], None).expect("answer");
     assert_eq!((health.status, health.text.as_str()), (204, ""));
 }

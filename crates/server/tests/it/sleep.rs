@@ -1,6 +1,6 @@
 //! Sandboxes that sleep, wake, fail, are copied and resized, with servers that crash in between.
 
-use cabana_runtime::{Death, DiskSource, Root};
+use cabana_runtime::{Death, DiskSource, Root, Stats};
 use serde_json::{Value, json};
 
 use crate::eventually;
@@ -123,6 +123,96 @@ fn the_timeout_pauses_where_that_is_wanted() {
 }
 
 #[test]
+fn no_more_sleep_with_their_memory_than_may() {
+    let server = TestServer::with(&[("pause.max_in_memory", "2")]);
+    let ids: Vec<String> = (0..2).map(|_| server.create()).collect();
+    for id in &ids {
+        pause(&server, id, true);
+    }
+    let third = server.create_with(json!({"autoPause": true}));
+    let told = server.post(&format!("/sandboxes/{third}/pause"), json!({})).error(429, "sandbox_capacity_unavailable");
+    assert!(told.contains("2 (pause.max_in_memory)") && told.contains("memory: false"), "{told}");
+    assert_eq!(phase(&server, &third), "running", "nothing was lost");
+    assert!(!server.events(&third).contains(&"pausing".to_owned()), "nothing was begun");
+    // Also after a restart, in which nobody counted.
+    let server = server.restart();
+    server.post(&format!("/sandboxes/{third}/pause"), json!({})).is(429);
+    // What nobody asked for keeps the disk, and says why.
+    server.post(&format!("/sandboxes/{third}/timeout"), json!({"timeout": 0})).is(204);
+    assert_eq!(detail(&server, &third)["pauseMode"], "filesystem");
+    let told = server.get(&format!("/events/sandboxes/{third}")).is(200).json().to_string();
+    assert!(told.contains("its memory was given up: as many sandboxes sleep with their memory as may"), "{told}");
+    // Whoever wakes, gives its memory up or ends makes room.
+    assert_eq!(connect(&server, &third), 201);
+    assert_eq!(connect(&server, &ids[0]), 201);
+    pause(&server, &third, true);
+    server.post(&format!("/sandboxes/{}/pause", ids[0]), json!({})).is(429);
+    pause(&server, &third, false);
+    pause(&server, &ids[0], true);
+    assert_eq!(connect(&server, &third), 201);
+    server.post(&format!("/sandboxes/{third}/pause"), json!({})).is(429);
+    server.kill(&ids[1]).is(204);
+    pause(&server, &third, true);
+    assert_sound(&server);
+}
+
+#[test]
+fn they_hold_no_more_memory_than_they_may() {
+    let server = TestServer::with(&[("pause.max_memory_mb", "100"), ("pause.max_in_memory", "0")]);
+    // Files in memory count, the cache of others does not.
+    let held = |mib: u64| Stats {
+        memory_used: (mib - 10) << 20,
+        memory_cache: 1 << 40,
+        memory_shared: 10 << 20,
+        ..Stats::default()
+    };
+    let (first, second) = (server.create(), server.create());
+    server.world.set_stats(held(60));
+    pause(&server, &first, true);
+    server.world.set_stats(held(41));
+    let told = server.post(&format!("/sandboxes/{second}/pause"), json!({})).error(429, "sandbox_capacity_unavailable");
+    assert!(told.contains("it holds 41 MiB") && told.contains("hold 60 of the 100 MiB"), "{told}");
+    server.world.set_stats(held(40));
+    pause(&server, &second, true);
+    // One that cannot be measured is taken to hold all that it may.
+    assert_eq!((connect(&server, &first), connect(&server, &second)), (201, 201));
+    server.world.on_stats(&first, Some(crate::world::Fault::Fail));
+    server.post(&format!("/sandboxes/{first}/pause"), json!({})).is(429);
+    server.world.on_stats(&first, None);
+    pause(&server, &first, true);
+    assert_sound(&server);
+}
+
+#[test]
+fn a_team_keeps_no_more_than_it_may() {
+    let server = TestServer::with(&[("limits.max_team_sandboxes", "2"), ("limits.max_team_snapshots", "2")]);
+    let (first, second) = (server.create(), server.create());
+    pause(&server, &first, false);
+    server.world.die(&second, Death::Died);
+    eventually("it failed", || server.events(&second).last().is_some_and(|e| e == "failed"));
+    let refused = server.post("/v2/sandboxes", json!({"templateID": "base"}));
+    let told = refused.error(429, "sandbox_capacity_unavailable");
+    assert!(told.contains("has 2 sandboxes") && told.contains("kill some"), "{told}");
+    let made = server.post(&format!("/sandboxes/{first}/fork"), json!({})).is(201).json();
+    assert_eq!(made[0]["error"]["code"], 429);
+    assert_eq!((server.world.copies(), server.world.ids().len()), (0, 0), "nothing of it is left");
+    server.kill(&second).is(204);
+    server.create();
+
+    for _ in 0..2 {
+        server.post(&format!("/sandboxes/{first}/snapshots"), json!({"name": "same"})).is(201);
+    }
+    let refused = server.post(&format!("/sandboxes/{first}/snapshots"), json!({"name": "same"}));
+    let told = refused.error(429, "sandbox_capacity_unavailable");
+    assert!(told.contains("has 2 snapshots") && told.contains("delete some"), "{told}");
+    assert_eq!(server.get("/snapshots?name=same").is(200).json().as_array().map(Vec::len), Some(1), "it kept its name");
+    assert_eq!(server.world.copies(), 2);
+    server.call("DELETE", "/templates/same", None).is(204);
+    server.post(&format!("/sandboxes/{first}/snapshots"), json!({})).is(201);
+    assert_sound(&server);
+}
+
+#[test]
 fn copies() {
     let server = TestServer::start();
     let id = server.create_with(json!({"metadata": {"a": "1"}}));
@@ -182,5 +272,6 @@ fn archives_come_back() {
     server.post(&format!("/sandboxes/{id}/archive"), json!({"recycle": true})).is(204);
     assert_eq!(phase(&server, &id), "recycled");
     server.call("DELETE", &format!("/sandboxes/{id}"), None).is(204);
-    assert_eq!(std::fs::read_dir(server.data_dir().join("archive")).map(Iterator::count).unwrap_or_default(), 0);
+    let left = || std::fs::read_dir(server.data_dir().join("archive")).map(Iterator::count).unwrap_or_default();
+    eventually("nothing is left in the archive", || left() == 0);
 }

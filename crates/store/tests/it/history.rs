@@ -85,7 +85,7 @@ async fn apply(store: &Store, model: &mut BTreeMap<SandboxId, (State, i64)>, ope
         Operation::Insert(n, keyed) => {
             let known = model.contains_key(&sandbox_id(n));
             let wish = Sandbox { idempotency: if keyed { idempotency("key") } else { None }, ..sandbox(n) };
-            if let Ok(cabana_store::Inserted::New) = store.insert_sandbox(wish, key_id(1)).await {
+            if let Ok(cabana_store::Inserted::New) = store.insert_sandbox(wish, key_id(1), u32::MAX).await {
                 assert!(!known, "written over");
                 model.insert(sandbox_id(n), (State::Creating, clock));
             }

@@ -145,7 +145,7 @@ fn sandbox(n: u8) -> Sandbox {
 }
 
 async fn insert(store: &Store, sandbox: Sandbox) {
-    assert!(matches!(store.insert_sandbox(sandbox, key_id(1)).await.expect("insert"), Inserted::New));
+    assert!(matches!(store.insert_sandbox(sandbox, key_id(1), u32::MAX).await.expect("insert"), Inserted::New));
 }
 
 fn idempotency(key: &str) -> Option<Idempotency> {

@@ -80,9 +80,9 @@ async fn an_idempotency_key_finds_its_sandbox() {
     let wish = Sandbox { idempotency: idempotency("k"), ..sandbox(1) };
     insert(&store, wish.clone()).await;
     let twin = Sandbox { idempotency: idempotency("k"), ..sandbox(2) };
-    match store.insert_sandbox(twin.clone(), key_id(1)).await.expect("insert") {
+    match store.insert_sandbox(twin.clone(), key_id(1), u32::MAX).await.expect("insert") {
         Inserted::Known(known) => assert_eq!(*known, wish),
-        Inserted::New => panic!("made twice"),
+        Inserted::New | Inserted::Full => panic!("made twice"),
     }
     assert_eq!(store.sandbox(&twin.id).await.expect("read"), None);
     // A failed creation frees the key once it is swept.
@@ -103,7 +103,7 @@ async fn many_writers_share_transactions_and_a_failed_one_harms_no_other() {
             if n % 3 == 0 {
                 let mut broken = sandbox(n);
                 broken.team = "nobody".parse().expect("id");
-                store.insert_sandbox(broken, key_id(1)).await.expect_err("there is no such team");
+                store.insert_sandbox(broken, key_id(1), u32::MAX).await.expect_err("there is no such team");
             } else {
                 insert(&store, sandbox(n)).await;
                 store.up(sandbox_id(n), at(1), at(300)).await.expect("up");
