@@ -52,6 +52,14 @@ pub enum Root {
 }
 
 impl Root {
+    /// The build that it shares, if it does.
+    pub fn build(&self) -> Option<&BuildId> {
+        match self {
+            Root::Build { build, .. } => Some(build),
+            Root::Copy(_) => None,
+        }
+    }
+
     /// Whether there is a disk from before.
     pub fn is_kept(&self) -> bool {
         matches!(self, Root::Build { disk: DiskSource::Kept, .. })

@@ -192,7 +192,7 @@ fn a_failure_says_where_and_why() {
     // What was there before is what there is.
     assert_eq!(server.get("/templates/mine").is(200).json()["buildID"], before.build.as_str());
     let id = server.post("/v2/sandboxes", json!({"templateID": "mine"})).is(201).member("sandboxID");
-    assert_eq!(server.world.spec(&id).build, before.id());
+    assert_eq!(server.world.spec(&id).root.build(), Some(&before.id()));
 }
 
 #[test]
@@ -267,9 +267,9 @@ fn a_sandbox_is_made_of_the_build_that_a_tag_names() {
     let made = |name: &str| {
         let id = server.post("/v2/sandboxes", json!({"templateID": name})).is(201).member("sandboxID");
         let spec = server.world.spec(&id);
-        (spec.build, spec.resources.cpu_count, spec.guest.env_vars["FROM"].clone())
+        (spec.root.build().cloned(), spec.resources.cpu_count, spec.guest.env_vars["FROM"].clone())
     };
-    let (old, new) = ((first.id(), 1, "mine:v1".to_owned()), (second.id(), 4, "mine".to_owned()));
+    let (old, new) = ((Some(first.id()), 1, "mine:v1".to_owned()), (Some(second.id()), 4, "mine".to_owned()));
     for name in ["mine:v1", "Default/Mine:V1", &format!("mine:{}", first.build), &format!("{}:v1", first.template)] {
         assert_eq!(made(name), old, "{name}");
     }
