@@ -1,6 +1,7 @@
 //! The fake server's templates: a build does what its name says, and everything that is asked of it is written down.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::body::Bytes;
@@ -23,6 +24,7 @@ pub(crate) struct Templates {
     pub(crate) started: Mutex<Vec<Value>>,
     pub(crate) uploads: Mutex<BTreeMap<String, Bytes>>,
     pub(crate) tags: Mutex<Vec<Value>>,
+    pub(crate) cancelled: AtomicU32,
     /// How often the newest build was asked how it is.
     asked: Mutex<u32>,
 }
@@ -36,7 +38,7 @@ pub(crate) fn routes() -> Router<Arc<World>> {
         .route("/templates/tags", post(assign).delete(untag))
         .route("/templates/{id}/tags", get(tags))
         .route("/templates/{id}/files/{hash}", get(link))
-        .route("/v2/templates/{id}/builds/{build}", post(start))
+        .route("/v2/templates/{id}/builds/{build}", post(start).delete(cancel))
         .route("/templates/{id}/builds/{build}/status", get(status))
 }
 
@@ -139,6 +141,11 @@ async fn start(State(world): State<Arc<World>>, Json(body): Json<Value>) -> Resp
     StatusCode::ACCEPTED.into_response()
 }
 
+async fn cancel(State(world): State<Arc<World>>) -> StatusCode {
+    world.templates.cancelled.fetch_add(1, Ordering::Relaxed);
+    StatusCode::NO_CONTENT
+}
+
 /// Builds for two rounds, then ends as its name wants.
 async fn status(
     State(world): State<Arc<World>>,
@@ -159,16 +166,14 @@ async fn status(
         return refuse(404, "template_not_found", "there is no such template");
     }
     let fails = name != "works";
-    let entry = |step: &str, message: &str| {
-        json!({"timestamp": "2026-01-02T03:04:05Z", "level": "info", "message": message, "step": step})
-    };
+    let entry = |step: &str, message: &str| json!({"timestamp": "2026-01-02T03:04:05Z", "level": "info", "message": message, "step": step});
     let mut log = vec![
         entry("base", "FROM the template base"),
         entry("1", "CACHED [1/2] RUN echo one"),
         entry("2", "[2/2] RUN echo two"),
         entry("2", "two \u{1b}[2J"),
     ];
-    let ended = asked > 2;
+    let ended = asked > 2 && name != "endless";
     if !ended {
         log.truncate(2);
     }

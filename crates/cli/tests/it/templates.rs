@@ -1,7 +1,10 @@
 //! `cabana template`.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 
@@ -51,7 +54,9 @@ fn a_build_sends_its_files_once() {
     assert_eq!((stdout(&output), output.status.code()), (format!("works:{BUILD}\n"), Some(0)), "{}", report(&output));
     let said = stderr(&output);
     assert!(said.contains("5 files, ") && said.contains(": sending\n"), "{said}");
-    assert!(said.ends_with("FROM the template base\nCACHED [1/2] RUN echo one\n[2/2] RUN echo two\n  two \u{fffd}[2J\n"));
+    assert!(
+        said.ends_with("FROM the template base\nCACHED [1/2] RUN echo one\n[2/2] RUN echo two\n  two \u{fffd}[2J\n")
+    );
     let start = started(&fake);
     let uploads = fake.world.templates.uploads.lock().expect("lock").clone();
     let (hash, archive) = uploads.first_key_value().expect("an upload");
@@ -131,7 +136,7 @@ fn mistakes_are_told_before_anything_is_sent() {
 #[test]
 fn too_much_is_told_with_where_it_is() {
     let fake = Fake::start();
-    let noise: String = (0..600_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+    let noise: String = (0..190_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
     let root = directory("FROM base\n", &[("data/sets/large", &noise), ("src/small", "1")]);
     let output = against(&fake, &["template", "build", &path(&root)]);
     assert_eq!(output.status.code(), Some(1));
@@ -139,6 +144,23 @@ fn too_much_is_told_with_where_it_is() {
     assert!(stderr(&output).contains("hint: leave out with .dockerignore"), "{}", report(&output));
     assert!(stderr(&output).contains("most is in data (") && stderr(&output).contains("data/sets ("));
     assert!(fake.world.templates.started.lock().expect("lock").is_empty());
+    assert_eq!(fake.world.templates.cancelled.load(Ordering::Relaxed), 1, "it does not wait for ever");
+}
+
+#[test]
+fn an_interrupt_ends_the_build() {
+    let fake = Fake::start();
+    let root = directory(TEXT, &[]);
+    let mut command = client(&fake, &["template", "build", &path(&root), "--name", "endless"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
+    // It says something when the build is under way.
+    let mut said = BufReader::new(child.stderr.take().expect("stderr")).lines();
+    said.find(|line| line.as_ref().is_ok_and(|line| line.contains("[1/2] RUN"))).expect("a step").expect("text");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("signal");
+    assert_eq!(child.wait().expect("wait").code(), Some(130));
+    assert!(said.any(|line| line.is_ok_and(|line| line.contains("the build was ended"))));
+    assert_eq!(fake.world.templates.cancelled.load(Ordering::Relaxed), 1);
 }
 
 #[test]
