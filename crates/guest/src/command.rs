@@ -83,6 +83,8 @@ pub(crate) struct Command {
     pub(crate) config: ProcessConfig,
     /// Where its input goes.
     pub(crate) input: Input,
+    /// Whether nobody shall hear of it.
+    pub(crate) quiet: bool,
     output: Mutex<Output>,
     changed: watch::Sender<()>,
     /// Wakes the pump: a reader moved on or went away, or the process ended.
@@ -91,12 +93,20 @@ pub(crate) struct Command {
 
 impl Command {
     /// A command that has just been started.
-    pub(crate) fn new(pid: Pid, tag: Option<String>, config: ProcessConfig, input: Input, budget: Arc<Budget>) -> Self {
+    pub(crate) fn new(
+        pid: Pid,
+        tag: Option<String>,
+        config: ProcessConfig,
+        input: Input,
+        budget: Arc<Budget>,
+        quiet: bool,
+    ) -> Self {
         Self {
             pid,
             tag,
             config,
             input,
+            quiet,
             output: Mutex::new(Output {
                 ring: Ring::new(budget),
                 readers: HashMap::new(),

@@ -14,7 +14,9 @@ use rustix::process::Signal;
 use crate::command::{Command, Status};
 use crate::guest::lock;
 use crate::journal::Journal;
+use crate::pump;
 use crate::ring::Budget;
+use crate::spawn::Launch;
 
 /// Commands at once.
 const MAX_LIVE: usize = 512;
@@ -48,8 +50,25 @@ impl Commands {
         Self::default()
     }
 
+    /// Starts a command and what looks after it. A quiet one leaves no trace: it is not noted, and forgotten when it has ended.
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        launch: &Launch<'_>,
+        tag: Option<String>,
+        quiet: bool,
+    ) -> Result<Arc<Command>, ConnectError> {
+        self.check_room()?;
+        let spawned = launch.start()?;
+        let (config, budget) = (launch.config.clone(), Arc::clone(&self.budget));
+        let command = Arc::new(Command::new(spawned.pid, tag, config, spawned.input, budget, quiet));
+        self.add(Arc::clone(&command));
+        let [first, second] = spawned.sources;
+        tokio::spawn(pump::run(Arc::clone(self), Arc::clone(&command), first, second));
+        Ok(command)
+    }
+
     /// Refuses where there are too many.
-    pub(crate) fn check_room(&self) -> Result<(), ConnectError> {
+    fn check_room(&self) -> Result<(), ConnectError> {
         if lock(&self.registry).live.len() < MAX_LIVE {
             return Ok(());
         }
@@ -58,10 +77,12 @@ impl Commands {
     }
 
     /// Adds a command that was just started. No await lies between its start and this, so the reaper cannot come first.
-    pub(crate) fn add(&self, command: Arc<Command>) {
-        self.journal.info(Some(command.number()), format!("Process {} started: {}", command.number(), command.line()));
-        let mut registry = lock(&self.registry);
+    fn add(&self, command: Arc<Command>) {
         let number = command.number();
+        if !command.quiet {
+            self.journal.info(Some(number), format!("Process {number} started: {}", command.line()));
+        }
+        let mut registry = lock(&self.registry);
         registry.ended.retain(|(_, ended)| ended.number() != number);
         registry.live.insert(number, command);
     }
@@ -77,6 +98,7 @@ impl Commands {
     pub(crate) fn ended(self: &Arc<Self>, command: &Arc<Command>) {
         let number = command.number();
         match command.status() {
+            _ if command.quiet => {}
             _ if command.timed_out() => {
                 self.journal.warn(Some(number), format!("Process {number} was killed: its time was over"));
             }
@@ -86,6 +108,9 @@ impl Commands {
         let mut registry = lock(&self.registry);
         if registry.live.get(&number).is_some_and(|live| Arc::ptr_eq(live, command)) {
             registry.live.remove(&number);
+        }
+        if command.quiet {
+            return;
         }
         registry.ended.push_back((Instant::now(), Arc::clone(command)));
         let alone = !std::mem::replace(&mut registry.forgetting, true);

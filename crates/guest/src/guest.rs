@@ -9,6 +9,7 @@ use cabana_types::guest::GuestConfig;
 
 use crate::commands::Commands;
 use crate::metrics::CpuMeter;
+use crate::readiness::Preparation;
 use crate::watchers::Watchers;
 
 /// Settings that `POST /init` changes.
@@ -40,6 +41,8 @@ pub(crate) struct Guest {
     settings: Mutex<Settings>,
     /// Commands that run, and those that ended lately.
     pub(crate) commands: Arc<Commands>,
+    /// The start and ready commands.
+    pub(crate) preparation: Preparation,
     /// Watchers that are polled.
     pub(crate) watchers: Watchers,
     /// Totals for `/metrics`.
@@ -65,6 +68,7 @@ impl Guest {
                 default_workdir: config.default_workdir.filter(|w| !w.is_empty()),
             }),
             commands: Arc::new(Commands::new()),
+            preparation: Preparation::new(config.start, config.ready),
             watchers: Watchers::default(),
             totals: Totals { cpus: config.cpu_count.max(1), memory: config.memory_bytes, disk: config.disk_bytes },
             cpu: Mutex::new(CpuMeter::new(Instant::now())),

@@ -41,7 +41,7 @@ impl Journal {
 }
 
 /// Cuts a text to so many bytes, between characters, and shows that.
-fn shorten(text: &mut String, most: usize) {
+pub(crate) fn shorten(text: &mut String, most: usize) {
     if text.len() <= most {
         return;
     }

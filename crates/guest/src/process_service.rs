@@ -20,7 +20,7 @@ use crate::events::{self, keepalive_interval};
 use crate::guest::Guest;
 use crate::input::{InputError, Kind};
 use crate::spawn::Launch;
-use crate::{auth, pty, pump};
+use crate::{auth, pty};
 
 const MAX_TAG: usize = 256;
 
@@ -35,29 +35,22 @@ impl ProcessService {
         Self { guest }
     }
 
-    /// Starts a command and everything that looks after it.
+    /// Starts a command, and ends it when its time is over.
     fn launch(&self, ctx: &RequestContext, request: StartRequest) -> Result<Arc<Command>, ConnectError> {
-        let commands = &self.guest.commands;
-        commands.check_room()?;
         if request.tag.as_ref().is_some_and(|t| t.len() > MAX_TAG) {
             return Err(ConnectError::invalid_argument(format!("a tag has at most {MAX_TAG} bytes")));
         }
         let config = request.process.into_option().unwrap_or_default();
         let account = auth::account(&self.guest, ctx.headers())?;
         let settings = self.guest.settings().clone();
-        let spawned = Launch {
+        let launch = Launch {
             config: &config,
             account: &account,
             settings: &settings,
             pty: request.pty.as_option(),
             stdin: request.stdin.unwrap_or(true),
-        }
-        .start()?;
-        let command =
-            Arc::new(Command::new(spawned.pid, request.tag, config, spawned.input, Arc::clone(&commands.budget)));
-        commands.add(Arc::clone(&command));
-        let [first, second] = spawned.sources;
-        tokio::spawn(pump::run(Arc::clone(commands), Arc::clone(&command), first, second));
+        };
+        let command = self.guest.commands.start(&launch, request.tag, false)?;
         if let Some(deadline) = ctx.deadline() {
             let command = Arc::clone(&command);
             tokio::spawn(async move {

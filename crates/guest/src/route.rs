@@ -7,7 +7,7 @@ use bytes::Bytes;
 use cabana_intake::Intake;
 use cabana_proto::filesystem::{FILESYSTEM_SERVICE_NAME, FilesystemServer};
 use cabana_proto::process::{PROCESS_SERVICE_NAME, ProcessServer};
-use cabana_types::guest::{ACTIVITY_PATH, BRIDGE_PATH, HOST_ONLY_PATHS, JOURNAL_PATH, STOP_PATH};
+use cabana_types::guest::{ACTIVITY_PATH, BRIDGE_PATH, HOST_ONLY_PATHS, JOURNAL_PATH, READY_PATH, STOP_PATH};
 use connectrpc::{ConnectError, ConnectRpcService, Limits};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -152,7 +152,15 @@ impl Routes {
                 bridge::serve(request, &query).await
             }
             ("GET", ACTIVITY_PATH) => Ok(reply::json(StatusCode::OK, &self.guest.commands.activity())),
+            ("GET", READY_PATH) => {
+                let query = query(&request)?;
+                let seconds = query.get("seconds").map_or(Ok(u64::MAX), str::parse);
+                let seconds = seconds.map_err(|_| Problem::bad_request("seconds must be a number"))?;
+                let readiness = self.guest.preparation.decided_within(Duration::from_secs(seconds)).await;
+                Ok(reply::json(StatusCode::OK, &readiness))
+            }
             ("POST", STOP_PATH) => {
+                self.guest.preparation.give_up();
                 stop::everything().await;
                 Ok(reply::empty(StatusCode::NO_CONTENT))
             }

@@ -16,9 +16,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::error::Error;
 use crate::guest::Guest;
-use crate::reaper;
 use crate::route::{Origin, Routes};
 use crate::server::{self, Listener};
+use crate::{readiness, reaper};
 
 const MAX_CONFIG: u64 = 4 << 20;
 /// Threads for file operations, made when needed.
@@ -122,7 +122,7 @@ fn ignore_signals() {
 async fn serve(start: Start, guest: Arc<Guest>, is_init: bool) -> Result<(), Error> {
     let children = reaper::listen()?;
     tokio::spawn(reaper::run(children, Arc::clone(&guest.commands)));
-    let routes = Arc::new(Routes::new(guest));
+    let routes = Arc::new(Routes::new(Arc::clone(&guest)));
     match start {
         Start::Inherited { listener, mut ready } => {
             listener.set_nonblocking(true).map_err(Error::system("use the host's socket"))?;
@@ -146,6 +146,7 @@ async fn serve(start: Start, guest: Arc<Guest>, is_init: bool) -> Result<(), Err
             tokio::spawn(server::serve(Listener::Tcp(listener), routes, Origin::Inside));
         }
     }
+    tokio::spawn(readiness::prepare(guest));
     if is_init {
         std::future::pending::<()>().await;
     }

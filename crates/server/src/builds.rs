@@ -100,7 +100,8 @@ impl std::fmt::Debug for Builds {
 impl Builds {
     /// Takes up what an earlier server left: builds that were under way have failed, what they had unpacked goes.
     pub async fn open(store: Store, lifecycle: Arc<Lifecycle>, config: &Config) -> Result<Arc<Self>, Error> {
-        for build in store.interrupt_builds(Timestamp::now()).await? {
+        let interrupted = store.interrupt_builds(Timestamp::now()).await?;
+        for build in &interrupted {
             tracing::warn!(%build, "a build was interrupted by the end of the server before");
         }
         let work = config.data_dir.join("work");
@@ -129,6 +130,7 @@ impl Builds {
             stopping: CancellationToken::new(),
             settings,
         });
+        builds.remove_trees(&interrupted).await;
         builds.tasks.spawn(Arc::clone(&builds).keep_sweeping());
         Ok(builds)
     }
@@ -155,6 +157,16 @@ impl Builds {
         if let Some(found) = found {
             found.cancel.cancel();
             found.ended.cancelled().await;
+        }
+    }
+
+    /// Removes the root filesystems of builds that are no more. What cannot be removed now goes with a later sweep.
+    pub async fn remove_trees(&self, builds: &[BuildId]) {
+        let Some(pool) = self.lifecycle.pool() else { return };
+        for build in builds {
+            if let Err(error) = pool.delete_build(build).await {
+                tracing::warn!(%build, error = chain(&error), "the root filesystem of a build could not be removed");
+            }
         }
     }
 
@@ -200,6 +212,9 @@ impl Builds {
                 let step = (!failure.step.is_empty()).then_some(failure.step.as_str());
                 job.log.write(LogLevel::Error, step, failure.message.clone());
             }
+        }
+        if outcome.is_err() {
+            self.remove_trees(std::slice::from_ref(&id)).await;
         }
         // The log is complete before the status tells clients that nothing more comes.
         flushed.cancel();

@@ -242,7 +242,7 @@ impl Store {
                     failed_step: None,
                     ..build
                 };
-                insert(connection, &build).await?;
+                insert_or_update(connection, &build).await?;
                 for name in &build.tags {
                     tag::assign(connection, &build, name, at).await?;
                 }
@@ -435,32 +435,41 @@ async fn set_status(
     Ok(())
 }
 
+const INSERT: &str =
+    "insert into builds (id, template, status, cpu_count, memory_mb, disk_mb, boot, tags, created_at, updated_at, finished_at,
+        error, failed_step) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+const OR_UPDATE: &str = "on conflict (id) do update set status = excluded.status, cpu_count = excluded.cpu_count,
+        memory_mb = excluded.memory_mb, disk_mb = excluded.disk_mb, boot = excluded.boot, updated_at = excluded.updated_at,
+        finished_at = excluded.finished_at, error = excluded.error, failed_step = excluded.failed_step";
+
+/// Writes a build that is not there yet.
+async fn insert(connection: &mut SqliteConnection, build: &Build) -> Result<(), Error> {
+    write(connection, build, INSERT.to_owned()).await
+}
+
 /// Writes a build, or what has changed about it.
-pub(crate) async fn insert(connection: &mut SqliteConnection, build: &Build) -> Result<(), Error> {
-    sqlx::query(
-        "insert into builds (id, template, status, cpu_count, memory_mb, disk_mb, boot, tags, created_at, updated_at, finished_at,
-            error, failed_step) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-         on conflict (id) do update set status = excluded.status, cpu_count = excluded.cpu_count,
-            memory_mb = excluded.memory_mb, disk_mb = excluded.disk_mb, boot = excluded.boot,
-            updated_at = excluded.updated_at, finished_at = excluded.finished_at, error = excluded.error,
-            failed_step = excluded.failed_step",
-    )
-    .bind(build.id.as_str())
-    .bind(build.template.as_str())
-    .bind(build.status.as_str())
-    .bind(build.resources.cpu_count)
-    .bind(build.resources.memory_mb)
-    .bind(build.resources.disk_mb)
-    .bind(json("boot", &build.boot)?)
-    .bind(json("tags", &build.tags)?)
-    .bind(micros(build.created_at))
-    .bind(micros(build.updated_at))
-    .bind(build.finished_at.map(micros))
-    .bind(&build.error)
-    .bind(&build.failed_step)
-    .execute(connection)
-    .await
-    .map_err(|e| Error::query("write a build", e))?;
+pub(crate) async fn insert_or_update(connection: &mut SqliteConnection, build: &Build) -> Result<(), Error> {
+    write(connection, build, format!("{INSERT} {OR_UPDATE}")).await
+}
+
+async fn write(connection: &mut SqliteConnection, build: &Build, sql: String) -> Result<(), Error> {
+    sqlx::query(sqlx::AssertSqlSafe(sql))
+        .bind(build.id.as_str())
+        .bind(build.template.as_str())
+        .bind(build.status.as_str())
+        .bind(build.resources.cpu_count)
+        .bind(build.resources.memory_mb)
+        .bind(build.resources.disk_mb)
+        .bind(json("boot", &build.boot)?)
+        .bind(json("tags", &build.tags)?)
+        .bind(micros(build.created_at))
+        .bind(micros(build.updated_at))
+        .bind(build.finished_at.map(micros))
+        .bind(&build.error)
+        .bind(&build.failed_step)
+        .execute(connection)
+        .await
+        .map_err(|e| Error::query("write a build", e))?;
     Ok(())
 }
 

@@ -165,7 +165,7 @@ impl Store {
                     error: None,
                     failed_step: None,
                 };
-                build::insert(connection, &build).await?;
+                build::insert_or_update(connection, &build).await?;
                 if given.ready && !was_ready {
                     tag::assign(connection, &build, tag::DEFAULT_TAG, *at).await?;
                 }

@@ -15,7 +15,7 @@ pub const CONFIG_FD: i32 = 4;
 pub const READY_FD: i32 = 5;
 
 /// Paths that only the host may call, on the Unix socket. The edge answers 404 for them.
-pub const HOST_ONLY_PATHS: [&str; 10] = [
+pub const HOST_ONLY_PATHS: [&str; 11] = [
     "/init",
     "/freeze",
     "/unfreeze",
@@ -25,16 +25,28 @@ pub const HOST_ONLY_PATHS: [&str; 10] = [
     BRIDGE_PATH,
     JOURNAL_PATH,
     ACTIVITY_PATH,
+    READY_PATH,
     STOP_PATH,
 ];
 /// `GET /activity`: an [`Activity`].
 pub const ACTIVITY_PATH: &str = "/activity";
+/// `GET /ready?seconds=N`: a [`Readiness`] as soon as it is decided, after so many seconds at the latest if a number is given. What is not
+/// ready by then is not looked at any more.
+pub const READY_PATH: &str = "/ready";
+/// Lines of output in a [`Readiness`].
+pub const MAX_READY_LINES: usize = 20;
+/// Bytes of one of them, and of the message.
+pub const MAX_READY_LINE: usize = 1024;
 /// `POST /stop`: ends every process in order and answers when none is left but the guest.
 pub const STOP_PATH: &str = "/stop";
 /// How long that takes at most, seconds: what has not ended by then is killed.
 pub const STOP_SECONDS: u64 = 5;
 /// Commands whose tag begins with this are services: that they run does not keep a sandbox from being idle.
 pub const SERVICE_TAG: &str = "service:";
+/// Tag of the template's start command.
+pub const START_TAG: &str = "service:start";
+/// Tag of its ready command, each time that it is tried.
+pub const READY_TAG: &str = "service:ready";
 /// `GET /bridge?port=N` with `Upgrade: cabana-bridge`: after `101` the stream is a connection to `127.0.0.1:N` (or `[::1]:N`)
 /// inside; `502` where nothing listens.
 pub const BRIDGE_PATH: &str = "/bridge";
@@ -54,6 +66,22 @@ pub const DISK_USED_HEADER: &str = "cabana-disk-used";
 pub struct Activity {
     /// Commands that run, services not counted.
     pub commands: usize,
+}
+
+/// Whether a sandbox is ready to be used: its start command was started, and its ready command has succeeded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Readiness {
+    /// It is.
+    pub ready: bool,
+    /// Why it is not, in words that complete "the sandbox is not ready: …".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// What the start command wrote last, or where that wrote nothing the ready command; oldest line first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub output: Vec<String>,
+    /// The exit code of the command that failed, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
 }
 
 /// Everything the guest must know when it starts.

@@ -39,22 +39,26 @@ impl Guest {
     }
 
     pub(crate) fn with(token: Option<&str>) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::configured(tempfile::tempdir().unwrap(), &config(token))
+    }
+
+    /// With a configuration of its own.
+    pub(crate) fn configured(dir: tempfile::TempDir, config: &Value) -> Self {
         let socket = dir.path().join("socket");
         let listen = format!("unix:{}", socket.display());
-        Self::launch(dir, &listen, token, Address::Unix(socket))
+        Self::launch(dir, &listen, config, Address::Unix(socket))
     }
 
     pub(crate) fn over_tcp(token: Option<&str>) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);
-        Self::launch(tempfile::tempdir().unwrap(), &format!("127.0.0.1:{port}"), token, Address::Tcp(port))
+        Self::launch(tempfile::tempdir().unwrap(), &format!("127.0.0.1:{port}"), &config(token), Address::Tcp(port))
     }
 
-    fn launch(dir: tempfile::TempDir, listen: &str, token: Option<&str>, address: Address) -> Self {
+    fn launch(dir: tempfile::TempDir, listen: &str, config: &Value, address: Address) -> Self {
         let file = dir.path().join("config.json");
-        std::fs::write(&file, config(token).to_string()).unwrap();
+        std::fs::write(&file, config.to_string()).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_cabana-guest"))
             .args(["--listen", listen, "--config"])
             .arg(&file)

@@ -9,4 +9,5 @@ mod files;
 mod host;
 mod input;
 mod output;
+mod readiness;
 mod watch;

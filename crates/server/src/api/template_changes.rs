@@ -75,7 +75,7 @@ pub(super) async fn delete_template(
             app.builds.cancel(&build.id).await;
         }
     }
-    // The root filesystems are swept: no build names them any more.
-    app.store.delete_template(template.id).await?;
+    let builds = app.store.delete_template(template.id).await?;
+    app.builds.remove_trees(&builds).await;
     Ok(StatusCode::NO_CONTENT)
 }

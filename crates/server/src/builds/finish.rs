@@ -34,11 +34,7 @@ impl Job {
         new.commit().await.map_err(failed)?;
         failpoint::hit("build.committed");
         if made.boot.start.is_some() || made.boot.ready.is_some() {
-            let tried = self.try_start(made).await;
-            if tried.is_err() {
-                let _ = self.pool.delete_build(build).await;
-            }
-            tried?;
+            self.try_start(made).await?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cabana_runtime::cold::Kept;
-use cabana_store::{Sandbox, SnapshotState};
+use cabana_store::{BuildStatus, Sandbox, SnapshotState};
 use cabana_types::sandbox::{Rest, State};
 
 use super::Lifecycle;
@@ -60,6 +60,11 @@ impl Lifecycle {
         }
         for copy in copies.iter().filter(|copy| !rows.iter().any(|row| row.id == **copy)) {
             found.push(format!("{copy} is a copy of a disk that nobody remembers"));
+        }
+        for (build, status) in self.store.all_builds().await? {
+            if status == BuildStatus::Ready && !self.backend.has_build(&build).await {
+                found.push(format!("the build {build} has no root filesystem"));
+            }
         }
         Ok(found)
     }

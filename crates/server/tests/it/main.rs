@@ -1,6 +1,8 @@
 //! The control plane over real sockets, with a real store and a backend that lives in memory.
 
 mod auth;
+mod build_world;
+mod builds;
 mod capacity;
 mod create;
 mod expiry;
@@ -17,9 +19,11 @@ mod receiver;
 mod restart;
 mod server;
 mod sleep;
+mod tags;
 mod templates;
 mod tenants;
 mod traffic;
+mod uploads;
 mod vitals;
 mod webhooks;
 mod world;

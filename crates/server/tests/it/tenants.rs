@@ -13,7 +13,7 @@ use crate::server::TestServer;
 const OTHER_KEY: &str = "e2b_0123456789012345678901234567890123456789";
 
 /// A server with a second team.
-fn with_another_team() -> TestServer {
+pub(crate) fn with_another_team() -> TestServer {
     let mut server = TestServer::start();
     server.stop();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
@@ -37,7 +37,7 @@ fn with_another_team() -> TestServer {
     server.restart()
 }
 
-fn as_other(server: &TestServer, method: &str, path: &str, body: Option<&str>) -> Answer {
+pub(crate) fn as_other(server: &TestServer, method: &str, path: &str, body: Option<&str>) -> Answer {
     send(server.address, method, path, &[("x-api-key", OTHER_KEY)], body.map(str::as_bytes)).expect("answer")
 }
 

@@ -1,5 +1,7 @@
 //! The store as its users see it, on real files.
 
+mod build_logs;
+mod builds;
 mod history;
 mod listing;
 mod opening;

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use cabana_store::{Error, Store};
+use cabana_store::{Boot, Error, Store};
 use sqlx::Connection;
 
 use crate::{Place, key, team};
@@ -71,8 +71,8 @@ async fn settings_and_closing() {
     assert_eq!(again.setting("a").await.expect("read").as_deref(), Some("2"));
 }
 
-#[tokio::test]
-async fn a_database_of_the_first_version_is_taken_up() {
+/// A database of the first version with these rows, opened by this one.
+async fn taken_up(rows: &[&'static str]) -> (tempfile::TempDir, Store) {
     let dir = tempfile::tempdir().expect("directory");
     let old = dir.path().join("migrations");
     std::fs::create_dir(&old).expect("directory");
@@ -82,18 +82,52 @@ async fn a_database_of_the_first_version_is_taken_up() {
     let url = format!("sqlite://{}?mode=rwc", path.display());
     let mut connection = sqlx::SqliteConnection::connect(&url).await.expect("open");
     sqlx::migrate::Migrator::new(old).await.expect("migrations").run(&mut connection).await.expect("first version");
-    for sql in [
+    for sql in rows {
+        sqlx::query(*sql).execute(&mut connection).await.expect(sql);
+    }
+    connection.close().await.expect("close");
+    let store = Store::open(&path).await.expect("open");
+    (dir, store)
+}
+
+#[tokio::test]
+async fn a_database_of_the_first_version_is_taken_up() {
+    let (_dir, store) = taken_up(&[
         "insert into teams values ('default', 'default', 0)",
         "insert into api_keys values ('aaaaaaaaaaaaaaaaaaaa', 'default', zeroblob(32), 'first', 'e2b_aa', 'aaaa', 0, null)",
         "insert into sandboxes values ('i1', 'default', 'tttttttttttttttttttt', '00000000-0000-4000-8000-000000000000', null,
             'running', null, 1, 128, 64, 100, '{}', '{}', null, 0, 1, 0, 0, 9, null, null, null)",
-    ] {
-        sqlx::query(sql).execute(&mut connection).await.expect(sql);
-    }
-    connection.close().await.expect("close");
-    let store = Store::open(&path).await.expect("open");
+    ])
+    .await;
     let sandbox = store.sandbox(&"i1".parse().expect("id")).await.expect("read").expect("it is there");
     assert_eq!(sandbox.traffic, cabana_store::Traffic::default());
     assert_eq!(store.keys().await.expect("keys").len(), 1, "with an id of the new form");
+    store.close().await;
+}
+
+#[tokio::test]
+async fn templates_of_the_first_version_are_taken_up() {
+    let (_dir, store) = taken_up(&[
+        "insert into teams values ('default', 'default', 0)",
+        "insert into templates values ('tttttttttttttttttttt', 'default', 1, 3, 512, 1024, null, 5, 6, 0, null)",
+        "insert into template_aliases values ('default', 'base', 'tttttttttttttttttttt')",
+        "insert into builds values ('00000000-0000-4000-8000-000000000000', 'tttttttttttttttttttt', 'ready', 7, 8, null,
+            'user', '/app', '{\"A\":\"1\"}')",
+        "insert into builds values ('00000000-0000-4000-8000-000000000001', 'tttttttttttttttttttt', 'error', 9, null, 'no',
+            'root', null, '{}')",
+        "update templates set build = '00000000-0000-4000-8000-000000000000'",
+    ])
+    .await;
+    let template = store.template(&"tttttttttttttttttttt".parse().expect("id")).await.expect("read").expect("there");
+    let build = template.build.expect("its build");
+    assert_eq!((build.resources, &build.template), (template.resources, &template.id));
+    let boot = Boot { default_workdir: Some("/app".into()), env: [("A".into(), "1".into())].into(), ..Boot::default() };
+    assert_eq!((build.boot, build.updated_at.as_microsecond(), build.tags), (boot, 8, vec![]));
+    let failed = store.builds(&template.id, 9).await.expect("builds").remove(0);
+    assert_eq!((failed.boot.default_user.as_str(), failed.updated_at.as_microsecond()), ("root", 9));
+    let tags = store.tags(&template.id).await.expect("tags");
+    assert_eq!((tags.len(), tags[0].tag.as_str(), tags[0].created_at.as_microsecond()), (1, "default", 8));
+    let past = store.assignments(&template.id).await.expect("assignments").remove(0);
+    assert!(past.build == build.id && past.id.len() == 36, "{past:?}");
     store.close().await;
 }

@@ -1,0 +1,86 @@
+//! Logs of builds and the use of layers: bounds, pages, order.
+
+use cabana_store::{BuildLine, BuildLogQuery, Error, LogLevel, Order, build_log};
+use cabana_types::BuildId;
+
+use crate::{Place, at, build};
+
+fn line(n: i64, level: LogLevel) -> BuildLine {
+    BuildLine { at: at(n), level, step: Some("1".into()), message: format!("line {n}") }
+}
+
+fn id() -> BuildId {
+    build(1).id
+}
+
+#[tokio::test]
+async fn a_log_is_read_in_pages_until_one_is_empty() {
+    let place = Place::new();
+    let store = place.furnished().await;
+    let levels = [LogLevel::Debug, LogLevel::Info, LogLevel::Warn, LogLevel::Error, LogLevel::Info];
+    let lines: Vec<BuildLine> = (0..).zip(levels).map(|(n, level)| line(n, level)).collect();
+    store.append_build_log(id(), lines[..2].to_vec()).await.expect("append");
+    store.append_build_log(id(), lines[2..].to_vec()).await.expect("append");
+    store.append_build_log(id(), vec![]).await.expect("nothing");
+    let mut read = vec![];
+    loop {
+        let offset = u32::try_from(read.len()).expect("few");
+        let page = store.build_log(&id(), offset, 2, LogLevel::Debug).await.expect("read");
+        assert!(page.len() <= 2);
+        if page.is_empty() {
+            break;
+        }
+        read.extend(page);
+    }
+    assert_eq!(read, lines);
+    let from_info = store.build_log(&id(), 1, 9, LogLevel::Info).await.expect("read");
+    assert_eq!(from_info, lines[2..], "the offset counts what the level leaves");
+
+    let around = |from: Option<i64>, until: Option<i64>, order, limit| BuildLogQuery {
+        build: id(),
+        from: from.map(at),
+        until: until.map(at),
+        order,
+        level: LogLevel::Info,
+        limit,
+    };
+    let later = store.build_log_around(&around(Some(2), None, Order::Ascending, 2)).await.expect("read");
+    assert_eq!(later, lines[2..4]);
+    let earlier = store.build_log_around(&around(None, Some(3), Order::Descending, 9)).await.expect("read");
+    assert_eq!(earlier, [lines[3].clone(), lines[2].clone(), lines[1].clone()]);
+    let unknown = store.append_build_log(BuildId::from_random([9; 16]), lines).await.expect_err("no such build");
+    assert!(matches!(unknown, Error::Query { .. }), "{unknown:?}");
+}
+
+#[tokio::test]
+async fn a_log_is_bounded() {
+    let place = Place::new();
+    let store = place.furnished().await;
+    let long = "ä".repeat(build_log::MAX_LINE_BYTES);
+    let first = BuildLine { message: long.clone(), step: Some(long), ..line(0, LogLevel::Info) };
+    store.append_build_log(id(), vec![first]).await.expect("append");
+    let kept = store.build_log(&id(), 0, 1, LogLevel::Debug).await.expect("read").remove(0);
+    assert_eq!(kept.message.len(), build_log::MAX_LINE_BYTES);
+    assert!(kept.step.expect("step").len() <= 64);
+    for _ in 0..4 {
+        let lines = (0..3000).map(|n| line(n, LogLevel::Info)).collect();
+        store.append_build_log(id(), lines).await.expect("append");
+    }
+    let end = store.build_log(&id(), build_log::MAX_LINES - 1, 100, LogLevel::Debug).await.expect("read");
+    assert_eq!(end.len(), 2, "the last line, and that there was more");
+    assert!(end[0].message.starts_with("line ") && end[1].message.contains("left out"), "{end:?}");
+    assert_eq!(end[1].level, LogLevel::Warn);
+}
+
+#[tokio::test]
+async fn layers_are_known_by_their_last_use() {
+    let place = Place::new();
+    let store = place.open().await;
+    store.touch_layers(vec!["a".into(), "b".into()], at(1)).await.expect("touch");
+    store.touch_layers(vec!["c".into(), "a".into()], at(2)).await.expect("touch");
+    store.touch_layers(vec!["c".into()], at(0)).await.expect("a clock that went back changes nothing");
+    let by_use = store.layers_by_use().await.expect("list");
+    assert_eq!(by_use, [("b".into(), at(1)), ("a".into(), at(2)), ("c".into(), at(2))]);
+    store.forget_layers(vec!["b".into(), "x".into()]).await.expect("forget");
+    assert_eq!(store.layers_by_use().await.expect("list").len(), 2);
+}
