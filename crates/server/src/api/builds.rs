@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use cabana_store::{Build, BuildLimits, BuildRequest, Template as Row, Wanted};
+use cabana_store::{Build, BuildLimits, BuildRequest, BuildStatus, Template as Row, Wanted};
 use cabana_types::limits::{MAX_BUILDS, MAX_TAGS, MAX_TEMPLATE_REF_BYTES, MAX_TEMPLATES};
 use cabana_types::wire::{BuildStart, NewTemplate, RequestedBuild, Template};
 use cabana_types::{BuildId, ErrorCode, TeamId, TemplateId};
@@ -17,6 +17,7 @@ use super::tags::{normal, normal_tag};
 use super::template_ref::{DEFAULT_TAG, PathName, PathNames, parse};
 use super::templates::{names, shown};
 use crate::auth::Caller;
+use crate::builds::CANCELLED;
 use crate::error::{Refusal, short};
 
 const LIMITS: BuildLimits = BuildLimits { templates: MAX_TEMPLATES, builds: MAX_BUILDS, tags: MAX_TAGS };
@@ -88,12 +89,35 @@ pub(super) async fn start_build(
     Body(request): Body<BuildStart>,
 ) -> Result<StatusCode, Refusal> {
     let build = app.find_build(&caller.team, &template, &build).await?;
-    if build.status != cabana_store::BuildStatus::Waiting {
+    if build.status != BuildStatus::Waiting {
         return Err(cabana_store::Error::BuildStatus { id: build.id, status: build.status.as_str() }.into());
     }
     let order = app.order(&caller.team, build, request).await?;
     app.builds.start(order).await?;
     Ok(StatusCode::ACCEPTED)
+}
+
+/// End a build that waits or is under way. The template stays as it is; what the build has done so far is kept for the next.
+#[utoipa::path(delete, path = "/v2/templates/{templateID}/builds/{buildID}", tag = "builds",
+    params(
+        ("templateID" = String, Path, description = "The template's id or alias"),
+        ("buildID" = String, Path, description = "The build's id"),
+    ),
+    responses((status = 204, description = "It has ended")))]
+pub(super) async fn cancel_build(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    PathNames(template, build): PathNames,
+) -> Result<StatusCode, Refusal> {
+    let build = app.find_build(&caller.team, &template, &build).await?;
+    match build.status {
+        BuildStatus::Waiting => {
+            app.store.fail_build(build.id, None, CANCELLED.to_owned(), Timestamp::now()).await?;
+        }
+        BuildStatus::Building => app.builds.cancel(&build.id).await,
+        BuildStatus::Ready | BuildStatus::Error => {}
+    }
+    Ok(StatusCode::NO_CONTENT)
 }
 
 impl App {
