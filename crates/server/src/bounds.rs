@@ -98,6 +98,7 @@ mod tests {
             max_disk_mb: 0,
             max_timeout_hours: 24,
             start_seconds: 60,
+            ready_seconds: 60,
         }
     }
 

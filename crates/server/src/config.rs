@@ -96,6 +96,8 @@ pub struct Limits {
     pub max_timeout_hours: u32,
     /// How long a sandbox may take to come up, seconds.
     pub start_seconds: u32,
+    /// How long its start and ready commands may take after that, seconds.
+    pub ready_seconds: u32,
 }
 
 /// The sandboxes' network.
@@ -318,6 +320,7 @@ impl Config {
             ("limits.max_disk_mb", limits.max_disk_mb, DISK_MB, true),
             ("limits.max_timeout_hours", limits.max_timeout_hours, 1..=MAX_TIMEOUT_HOURS, false),
             ("limits.start_seconds", limits.start_seconds, 1..=3600, false),
+            ("limits.ready_seconds", limits.ready_seconds, 1..=3600, false),
             ("network.spare_slots", self.network.spare_slots, 0..=256, false),
             ("metrics.interval_seconds", self.metrics.interval_seconds, 1..=3600, false),
             ("webhooks.timeout_seconds", self.webhooks.timeout_seconds, 1..=60, false),

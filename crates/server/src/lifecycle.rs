@@ -17,6 +17,7 @@ mod history;
 mod housekeeping;
 mod idle;
 mod journal;
+mod readiness;
 mod recover;
 mod registry;
 mod replacement;
@@ -75,6 +76,8 @@ pub struct Lifecycle {
     max_sandboxes: u32,
     /// How long a sandbox may take to come up.
     launch_limit: Duration,
+    /// How long its start and ready commands may take after that.
+    ready_limit: Duration,
     sweeps: Semaphore,
     replacements: Replacements,
     /// Whether the memory of paused sandboxes is given back as far as the kernel can.
@@ -111,6 +114,7 @@ impl Lifecycle {
             sample_every: Duration::from_secs(u64::from(config.metrics.interval_seconds)),
             max_sandboxes: limits.max_sandboxes,
             launch_limit: Duration::from_secs(u64::from(limits.start_seconds)),
+            ready_limit: Duration::from_secs(u64::from(limits.ready_seconds)),
             sweeps: Semaphore::new(SWEEPS),
             replacements: Replacements::default(),
             reclaim: config.pause.reclaim_memory,
