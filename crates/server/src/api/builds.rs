@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::{Extension, Json};
 use cabana_store::{Build, BuildLimits, BuildRequest, BuildStatus, Template as Row, Wanted};
-use cabana_types::limits::{MAX_BUILDS, MAX_TAGS, MAX_TEMPLATE_REF_BYTES, MAX_TEMPLATES};
+use cabana_types::limits::{DISK_MB, MAX_BUILDS, MAX_TAGS, MAX_TEMPLATE_REF_BYTES, MAX_TEMPLATES};
 use cabana_types::wire::{BuildStart, NewTemplate, RequestedBuild, Template};
 use cabana_types::{BuildId, ErrorCode, TeamId, TemplateId};
 use http::StatusCode;
@@ -146,9 +146,13 @@ impl App {
         let wanted = match known {
             Some(id) => Wanted::Template(id),
             None => {
-                let name = request.name.or(request.alias).filter(|name| !name.is_empty());
-                let name = name.ok_or_else(|| Refusal::invalid("name is missing; say what to call the template"))?;
-                let (wanted, tag) = self.wanted(&caller.team, &name).await?;
+                let mut given = request.name.iter().chain(&request.alias);
+                let name =
+                    given.next().ok_or_else(|| Refusal::invalid("name is missing; say what to call the template"))?;
+                let (wanted, tag) = self.wanted(&caller.team, name).await?;
+                if let Some(alias) = given.next() {
+                    self.wanted(&caller.team, alias).await?;
+                }
                 tags.extend(tag.filter(|tag| !tags.contains(tag)));
                 wanted
             }
@@ -156,7 +160,9 @@ impl App {
         if tags.is_empty() {
             tags.push(DEFAULT_TAG.to_owned());
         }
-        let disk = request.min_free_disk_mb.filter(|mb| *mb != 0);
+        // So much or more: less than a disk can have is as good as the least.
+        let least = i64::from(*DISK_MB.start());
+        let disk = request.min_free_disk_mb.filter(|mb| *mb != 0).map(|mb| if mb > 0 { mb.max(least) } else { mb });
         let defaults = self.bounds.defaults();
         let resources = self.bounds.resources(defaults, request.cpu_count, request.memory_mb, disk)?;
         let build = BuildId::from_random(rand::random());
