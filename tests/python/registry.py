@@ -84,7 +84,8 @@ class Registry:
 
 class Front:
     """Passes everything on to a registry. `fault` is what it does wrong instead: `refuse` (401), `fail` (500), `silence`, `shorten` or `spoil` layers,
-    `drip` (slowly, but all of it). With `tokens` it wants a token, which it sells for the password or, to readers of `public/`, for nothing."""
+    `break` (the rest must be asked for) or `drip` (slowly, but all of it). With `tokens` it wants a token, which it sells for the password or, to
+    readers of `public/`, for nothing."""
 
     def __init__(self, behind, tokens: bool = False):
         """`behind` gives the host and port of the registry."""
@@ -119,8 +120,8 @@ class Front:
                         401, b'{"errors":[{"code":"UNAUTHORIZED"}]}', {"WWW-Authenticate": f"Bearer {service}"}
                     )
                 status, headers, body = self.passed_on()
-                if status == 200 and blob and fault in ("shorten", "spoil", "drip"):
-                    return self.spoilt(fault, headers, body)
+                if status in (200, 206) and blob and fault in ("shorten", "spoil", "break", "drip"):
+                    return self.spoilt(fault, status, headers, body)
                 self.answer(status, body, headers)
 
             do_HEAD = do_GET
@@ -140,7 +141,8 @@ class Front:
             def passed_on(self):
                 connection = HTTPConnection(*front.behind().split(":"), timeout=30)
                 passed = ("accept", "range") if front.tokens else ("accept", "range", "authorization")
-                kept = {name: value for name, value in self.headers.items() if name.lower() in passed}
+                # A name may be there more than once: `Accept` is.
+                kept = {name: ", ".join(self.headers.get_all(name)) for name in passed if name in self.headers}
                 connection.request(self.command, self.path, headers=kept)
                 response = connection.getresponse()
                 body = response.read()
@@ -151,15 +153,16 @@ class Front:
                 connection.close()
                 return response.status, headers, body
 
-            def spoilt(self, fault: str, headers: dict, body: bytes):
+            def spoilt(self, fault: str, status: int, headers: dict, body: bytes):
                 if fault == "spoil":
-                    return self.answer(200, body[:-9] + bytes([body[-9] ^ 1]) + body[-8:], headers)
-                self.send_response(200)
+                    return self.answer(status, body[:-9] + bytes([body[-9] ^ 1]) + body[-8:], headers)
+                self.send_response(status)
                 for name, value in {**headers, "Content-Length": str(len(body))}.items():
                     self.send_header(name, value)
                 self.end_headers()
-                if fault == "shorten":
-                    self.wfile.write(body[: len(body) // 2])
+                if fault in ("shorten", "break"):
+                    rest = len(body) if fault == "break" else 0
+                    self.wfile.write(body[: len(body) // 2 if status == 200 else rest])
                     self.close_connection = True
                     return
                 piece = max(1, len(body) // 20)

@@ -202,12 +202,14 @@ def test_faults(fault, builder, well, tmp_path, figures):
     assert read(builder, name, "/built") == "built\n"
 
 
-def test_slow_is_not_broken(builder, well, tmp_path):
-    well.push("faulty/slow", "1", image([busybox_layer(), Layer.of({"mark": f"slow {tmp_path}"})]))
-    well.open.fail("drip")
-    name = builder.name("slow")
-    builder.build(context(tmp_path, Dockerfile=f"FROM {well.open.host}/faulty/slow:1\n"), name)
-    assert read(builder, name, "/mark") == f"slow {tmp_path}"
+@pytest.mark.parametrize("fault", ["drip", "break"])
+def test_slow_is_not_broken(fault, builder, well, tmp_path):
+    """Nor is a connection that breaks off: what is missing is asked for."""
+    well.push(f"faulty/{fault}", "1", image([busybox_layer(), Layer.of({"mark": f"{fault} {tmp_path}"})]))
+    well.open.fail(fault)
+    name = builder.name(fault)
+    builder.build(context(tmp_path, Dockerfile=f"FROM {well.open.host}/faulty/{fault}:1\n"), name)
+    assert read(builder, name, "/mark") == f"{fault} {tmp_path}"
 
 
 def test_a_mirror_that_fails_is_passed_over(builder, well, tmp_path):

@@ -78,21 +78,33 @@ def run_files(name: str) -> set[str]:
     return counted(str(path) for path in Path("/run/cabana", name).glob("**/*"))
 
 
+def volumes(data: Path) -> dict[str, str]:
+    """Path of every subvolume → its number."""
+    rows = [row.split() for place in btrfs(data) for row in run("btrfs", "subvolume", "list", place).splitlines()]
+    return {row[-1]: row[1] for row in rows}
+
+
+def kept(path: str) -> bool:
+    """Whether it is the outcome of a step that builds keep, so that it need not be done again: those come and go by themselves."""
+    return path.startswith("layers/")
+
+
 def subvolumes(data: Path) -> set[str]:
-    return {
-        row.split(" path ", 1)[1]
-        for place in btrfs(data)
-        for row in run("btrfs", "subvolume", "list", place).splitlines()
-    }
+    return {path for path in volumes(data) if not kept(path)}
 
 
 def qgroups(data: Path) -> set[str]:
-    return {
-        row.split()[0]
-        for place in btrfs(data)
-        for row in run("btrfs", "qgroup", "show", place).splitlines()[2:]
-        if row.split() and row.split()[0].startswith("0/")
-    }
+    """But those of what builds keep. That may also be a group whose subvolume is gone: data is counted where it was written first, for as long as
+    any subvolume has it. One that counts nothing is left over."""
+    paths = {f"0/{number}": path for path, number in volumes(data).items()}
+    found = set()
+    for place in btrfs(data):
+        for row in run("btrfs", "qgroup", "show", "--raw", place).splitlines()[2:]:
+            group, used = row.split()[:2]
+            of_builds = kept(paths[group]) if group in paths else group != "0/5" and int(used) > 0
+            if group.startswith("0/") and not of_builds:
+                found.add(group)
+    return found
 
 
 def rules(name: str) -> set[str]:
