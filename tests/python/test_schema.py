@@ -26,14 +26,18 @@ CHECKS = (
 
 @pytest.fixture
 def key(api):
-    """A key for this test: among the requests are some that make and delete keys, and some that make webhooks."""
+    """A key for this test: among the requests are some that make and delete keys, and some that make webhooks and templates."""
     before = {row["id"] for row in api.get("/api-keys").json}
+    templates = {row["templateID"] for row in api.get("/templates").json}
     made = api.request("POST", "/api-keys", {"name": "generated requests"})
     assert made.status == 201, made.body
     yield made.json["key"]
     for row in api.get("/api-keys").json:
         if row["id"] not in before:
             api.request("DELETE", f"/api-keys/{row['id']}")
+    for row in api.get("/templates").json:
+        if row["templateID"] not in templates:
+            api.request("DELETE", f"/templates/{row['templateID']}")
     for row in api.get("/events/webhooks").json:
         api.request("DELETE", f"/events/webhooks/{row['id']}")
 

@@ -94,6 +94,12 @@ impl Client {
         self.call_empty(action, request).await
     }
 
+    /// Ends a build that waits or is under way.
+    pub async fn cancel_build(&self, template: &TemplateId, build: &BuildId) -> Result<()> {
+        let request = self.request(Method::DELETE, &format!("/v2/templates/{template}/builds/{build}"), None)?;
+        self.call_empty("end the build", request).await
+    }
+
     /// How far a build is, with the lines of its log from `offset` on: at most `limit`, and none when all were read.
     pub async fn build_status(
         &self,

@@ -140,7 +140,8 @@ impl Registry {
         self
     }
 
-    /// Pulls an image into the store. Blobs that are there already are not fetched again. Dropping the future ends it
+    /// Pulls an image into the store. Blobs that are there already are not fetched again; but its registry is asked every time,
+    /// so that what somebody's password opened stays closed to others. Dropping the future ends it
     /// and leaves no part of a blob behind.
     pub async fn pull(
         &self,
@@ -166,13 +167,6 @@ impl Registry {
         progress: &Progress,
     ) -> Result<Image> {
         let mut pins = Vec::new();
-        // Exact content that is here already needs no registry.
-        if let Some(digest) = reference.digest() {
-            let store = blobs.clone();
-            if let Ok(image) = blocking(move || Image::load(&store, digest)).await {
-                return Ok(image);
-            }
-        }
         let sessions = self.sessions(reference, credentials).await?;
         let mut found = None;
         for (number, session) in sessions.iter().enumerate() {

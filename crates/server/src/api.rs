@@ -136,7 +136,7 @@ fn private() -> OpenApiRouter<Arc<App>> {
         ))
         .routes(routes!(template_changes::update_template))
         .routes(routes!(templates::get_alias))
-        .routes(routes!(builds::start_build))
+        .routes(routes!(builds::start_build, builds::cancel_build))
         .routes(routes!(build_logs::build_status))
         .routes(routes!(build_logs::build_log))
         .routes(routes!(build_files::upload_link))

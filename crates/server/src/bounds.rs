@@ -111,6 +111,7 @@ mod tests {
             max_disk_mb: 0,
             max_timeout_hours: 24,
             start_seconds: 60,
+            ready_seconds: 60,
             max_team_sandboxes: 10,
             max_team_snapshots: 10,
         }

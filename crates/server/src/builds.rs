@@ -46,6 +46,9 @@ const ANSWER: Duration = Duration::from_secs(12);
 /// How long builds may take to end when the server stops.
 const STOP_WAIT: Duration = Duration::from_secs(10);
 
+/// Why a build failed that somebody ended.
+pub(crate) const CANCELLED: &str = "it was cancelled";
+
 /// What builds templates.
 pub struct Builds {
     store: Store,
@@ -189,7 +192,7 @@ impl Builds {
         let flushing = self.tasks.spawn(job.log.clone().keep_flushing(flushed.clone()));
         let outcome = tokio::select! {
             () = under_way.cancel.cancelled() => {
-                let why = if self.stopping.is_cancelled() { "the server was stopped; start the build again: finished steps are kept" } else { "it was cancelled" };
+                let why = if self.stopping.is_cancelled() { "the server was stopped; start the build again: finished steps are kept" } else { CANCELLED };
                 Err(failure::Failure::new("", why))
             }
             () = tokio::time::sleep(time) => {

@@ -101,6 +101,8 @@ pub struct Limits {
     pub max_timeout_hours: u32,
     /// How long a sandbox may take to come up, seconds.
     pub start_seconds: u32,
+    /// How long its start and ready commands may take after that, seconds.
+    pub ready_seconds: u32,
     /// Most sandboxes of one team, those that sleep or failed included.
     pub max_team_sandboxes: u32,
     /// Most snapshots of one team.
@@ -348,6 +350,7 @@ impl Config {
             ("limits.max_disk_mb", limits.max_disk_mb, DISK_MB, true),
             ("limits.max_timeout_hours", limits.max_timeout_hours, 1..=MAX_TIMEOUT_HOURS, false),
             ("limits.start_seconds", limits.start_seconds, 1..=3600, false),
+            ("limits.ready_seconds", limits.ready_seconds, 1..=3600, false),
             ("limits.max_team_sandboxes", limits.max_team_sandboxes, 1..=10_000_000, false),
             ("limits.max_team_snapshots", limits.max_team_snapshots, 0..=1_000_000, false),
             ("network.spare_slots", self.network.spare_slots, 0..=256, false),

@@ -153,9 +153,11 @@ pub fn status(code: ErrorCode) -> StatusCode {
         ErrorCode::SandboxUnresponsive => StatusCode::BAD_GATEWAY,
         ErrorCode::StorageFull => StatusCode::INSUFFICIENT_STORAGE,
         ErrorCode::ServiceUnavailable | ErrorCode::GuestUnresponsive => StatusCode::SERVICE_UNAVAILABLE,
-        ErrorCode::SandboxChangeFailed | ErrorCode::SandboxCreateFailed | ErrorCode::Internal => {
-            StatusCode::INTERNAL_SERVER_ERROR
-        }
+        // A status that no client tries again by itself: what failed would fail again.
+        ErrorCode::SandboxChangeFailed
+        | ErrorCode::SandboxCreateFailed
+        | ErrorCode::SandboxNotReady
+        | ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
@@ -261,6 +263,9 @@ impl From<lifecycle::CreateError> for Refusal {
                     "Sandbox {id} was not up within {seconds} s; try again, and see the server's log if it stays so"
                 ),
             ),
+            E::NotReady { id, why } => {
+                Self::new(ErrorCode::SandboxNotReady, format!("Sandbox {id} was not ready and is removed: {why}"))
+            }
             E::Store(error) => error.into(),
             error @ E::Fault { .. } => Self::internal(&error),
         }

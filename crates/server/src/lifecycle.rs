@@ -19,6 +19,7 @@ mod history;
 mod housekeeping;
 mod idle;
 mod journal;
+mod readiness;
 mod recover;
 mod registry;
 mod replacement;
@@ -83,6 +84,8 @@ pub struct Lifecycle {
     max_snapshots_of_team: u32,
     /// How long a sandbox may take to come up.
     launch_limit: Duration,
+    /// How long its start and ready commands may take after that.
+    ready_limit: Duration,
     sweeps: Semaphore,
     replacements: Replacements,
     /// Whether the memory of paused sandboxes is given back as far as the kernel can.
@@ -122,6 +125,7 @@ impl Lifecycle {
             max_of_team: limits.max_team_sandboxes,
             max_snapshots_of_team: limits.max_team_snapshots,
             launch_limit: Duration::from_secs(u64::from(limits.start_seconds)),
+            ready_limit: Duration::from_secs(u64::from(limits.ready_seconds)),
             sweeps: Semaphore::new(SWEEPS),
             replacements: Replacements::default(),
             reclaim: config.pause.reclaim_memory,

@@ -153,6 +153,16 @@ impl Store {
         rows.iter().map(|row| Ok((Columns(row).id("id")?, status(&Columns(row), "status")?))).collect()
     }
 
+    /// The builds of a template that are under way.
+    pub async fn builds_under_way(&self, id: &TemplateId) -> Result<Vec<BuildId>, Error> {
+        let ids: Vec<String> = sqlx::query_scalar("select id from builds where template = $1 and status = 'building'")
+            .bind(id.as_str())
+            .fetch_all(self.reader())
+            .await
+            .map_err(|e| Error::query("list builds under way", e))?;
+        ids.into_iter().map(|id| Ok(id.parse()?)).collect()
+    }
+
     /// How many builds of a team wait, and how many are under way.
     pub async fn unfinished_builds(&self, team: &TeamId) -> Result<(u64, u64), Error> {
         let row = sqlx::query(

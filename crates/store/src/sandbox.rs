@@ -82,6 +82,13 @@ pub struct Boot {
     pub ready: Option<Vec<String>>,
 }
 
+impl Boot {
+    /// Whether something must happen inside before the sandbox is ready.
+    pub fn prepares(&self) -> bool {
+        [&self.start, &self.ready].into_iter().flatten().any(|command| !command.is_empty())
+    }
+}
+
 impl Default for Boot {
     fn default() -> Self {
         Self { default_user: "user".into(), default_workdir: None, env: BTreeMap::new(), start: None, ready: None }

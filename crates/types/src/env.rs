@@ -38,6 +38,8 @@ pub const MAX_DISK_MB: &str = "CABANA_MAX_DISK_MB";
 pub const MAX_TIMEOUT_HOURS: &str = "CABANA_MAX_TIMEOUT_HOURS";
 /// How long a sandbox may take to come up, seconds.
 pub const START_SECONDS: &str = "CABANA_START_SECONDS";
+/// How long its template's start and ready commands may take after that, seconds.
+pub const READY_SECONDS: &str = "CABANA_READY_SECONDS";
 /// Most sandboxes of one team.
 pub const MAX_TEAM_SANDBOXES: &str = "CABANA_MAX_TEAM_SANDBOXES";
 /// Most snapshots of one team.

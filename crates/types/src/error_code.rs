@@ -74,6 +74,8 @@ codes! {
     SandboxCapacityUnavailable => "sandbox_capacity_unavailable",
     /// The sandbox could not be brought up; nothing of it is left.
     SandboxCreateFailed => "sandbox_create_failed",
+    /// The sandbox came up, but its start command failed or its ready command did not succeed in time; nothing of it is left.
+    SandboxNotReady => "sandbox_not_ready",
     /// The guest of a sandbox that shall be paused does not answer.
     GuestUnresponsive => "sandbox_snapshot_guest_agent_unresponsive",
     /// The sandbox could not be paused, resumed, copied or resized; it is as before.

@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::fake_guest::{Files, Processes};
+use crate::fake_templates::{self, Templates};
 
 pub(crate) const KEY: &str = "e2b_0000000000000000000000000000000000000000";
 pub(crate) const TOKEN: &str = "guest-token";
@@ -44,6 +45,9 @@ pub(crate) struct World {
     pub(crate) created: Mutex<Vec<Value>>,
     pub(crate) commands: Mutex<BTreeMap<u32, mpsc::UnboundedSender<Push>>>,
     pub(crate) next: AtomicU32,
+    pub(crate) templates: Templates,
+    /// Where the server is.
+    pub(crate) url: Mutex<String>,
     /// What stands for the sandboxes' disks.
     pub(crate) disk: PathBuf,
 }
@@ -97,6 +101,7 @@ impl Fake {
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).expect("bind");
         let scheme = if tls.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{}", listener.local_addr().expect("address"));
+        world.url.lock().expect("lock").clone_from(&url);
         let app = router(Arc::clone(&world));
         runtime.spawn(async move {
             match tls {
@@ -138,10 +143,11 @@ fn router(world: Arc<World>) -> Router {
         .route("/events/webhooks", get(webhooks).post(create_webhook))
         .route("/events/webhooks/{id}", axum::routing::delete(delete_webhook))
         .route("/events/webhooks/{id}/deliveries", get(deliveries))
-        .route("/templates", get(templates))
         .route("/api-keys", get(keys).post(create_key))
         .route("/api-keys/{id}", axum::routing::delete(delete_key))
+        .merge(fake_templates::routes())
         .layer(middleware::from_fn(authorise))
+        .merge(fake_templates::uploads())
         .with_state(world)
         .fallback_service(guest)
 }
@@ -168,7 +174,7 @@ async fn edge(State(world): State<Arc<World>>, request: Request, next: Next) -> 
     next.run(request).await
 }
 
-fn refuse(status: u16, code: &str, message: &str) -> Response {
+pub(crate) fn refuse(status: u16, code: &str, message: &str) -> Response {
     let body = json!({"code": status, "message": message, "error_code": code});
     (StatusCode::from_u16(status).expect("status"), Json(body)).into_response()
 }
@@ -316,16 +322,6 @@ async fn deliveries() -> Response {
     failing["lastError"] = json!("answered with \u{1b}[2J status 500");
     failing["nextTryAt"] = json!("2026-01-02T03:05:00Z");
     Json(json!([failing, delivery("created", "delivered")])).into_response()
-}
-
-async fn templates() -> Response {
-    Json(json!([{
-        "templateID": "0123456789abcdefghij", "buildID": "00000000-0000-4000-8000-000000000000", "cpuCount": 2,
-        "memoryMB": 1024, "diskSizeMB": 10240, "public": true, "aliases": ["base"], "names": ["base"],
-        "createdAt": "2026-01-02T03:04:05Z", "updatedAt": "2026-01-02T03:04:05Z", "createdBy": null,
-        "lastSpawnedAt": null, "spawnCount": 0, "buildCount": 1, "envdVersion": "0.6.13", "buildStatus": "ready",
-    }]))
-    .into_response()
 }
 
 async fn read_file(State(world): State<Arc<World>>, Query(query): Query<BTreeMap<String, String>>) -> Response {

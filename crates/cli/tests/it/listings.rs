@@ -58,7 +58,7 @@ fn logs_events_and_templates() {
     let line: Value = serde_json::from_slice(&against(&fake, &["logs", &id, "--json"]).stdout).expect("json");
     assert_eq!(line["level"], "info");
     insta::assert_snapshot!("events", report(&against(&fake, &["events"])));
-    insta::assert_snapshot!("templates", report(&against(&fake, &["templates", "ls"])));
+    insta::assert_snapshot!("templates", report(&against(&fake, &["template", "ls"])));
 }
 
 #[test]

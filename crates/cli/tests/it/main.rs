@@ -4,9 +4,11 @@ mod copies;
 mod errors;
 mod fake;
 mod fake_guest;
+mod fake_templates;
 mod help;
 mod listings;
 mod sessions;
+mod templates;
 mod terminals;
 mod tls;
 

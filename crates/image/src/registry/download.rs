@@ -39,9 +39,9 @@ impl Download<'_> {
             let error = match (result, back) {
                 (Ok(()), Some(done)) => match self.commit(done).await {
                     // Bytes that are wrong are not resumed: once more from the beginning.
-                    Err(error @ Error::Corrupt { .. }) => {
+                    Err(Error::Corrupt { expected, found, .. }) => {
                         partial = self.begin().await?;
-                        error
+                        Error::Corrupt { what: format!("a layer from {}", session.host), expected, found }
                     }
                     other => return other,
                 },

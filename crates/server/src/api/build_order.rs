@@ -115,15 +115,14 @@ impl App {
         checked.collect()
     }
 
-    /// One step, its kind in capitals.
+    /// One step.
     fn step(&self, team: &TeamId, number: usize, mut step: TemplateStep) -> Result<TemplateStep, Refusal> {
-        step.kind.make_ascii_uppercase();
         let Some((kind, least, most)) = KINDS.into_iter().find(|(kind, ..)| *kind == step.kind) else {
             let text = format!("Step {number}: {:?} is not one of COPY, RUN, ENV, WORKDIR and USER", short(&step.kind));
             return Err(Refusal::invalid(text));
         };
         let count = step.args.len();
-        if count < least || count > most || (kind == "ENV" && count % 2 != 0) {
+        if count < least || count > most || (kind == "ENV" && !count.is_multiple_of(2)) {
             let wanted = match kind {
                 "ENV" => "names and values in pairs".to_owned(),
                 _ if least == most => format!("{least} argument"),

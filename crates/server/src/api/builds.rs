@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use cabana_store::{Build, BuildLimits, BuildRequest, Template as Row, Wanted};
-use cabana_types::limits::{MAX_BUILDS, MAX_TAGS, MAX_TEMPLATE_REF_BYTES, MAX_TEMPLATES};
+use cabana_store::{Build, BuildLimits, BuildRequest, BuildStatus, Template as Row, Wanted};
+use cabana_types::limits::{DISK_MB, MAX_BUILDS, MAX_TAGS, MAX_TEMPLATE_REF_BYTES, MAX_TEMPLATES};
 use cabana_types::wire::{BuildStart, NewTemplate, RequestedBuild, Template};
 use cabana_types::{BuildId, ErrorCode, TeamId, TemplateId};
 use http::StatusCode;
@@ -17,6 +17,7 @@ use super::tags::{normal, normal_tag};
 use super::template_ref::{DEFAULT_TAG, PathName, PathNames, parse};
 use super::templates::{names, shown};
 use crate::auth::Caller;
+use crate::builds::CANCELLED;
 use crate::error::{Refusal, short};
 
 const LIMITS: BuildLimits = BuildLimits { templates: MAX_TEMPLATES, builds: MAX_BUILDS, tags: MAX_TAGS };
@@ -88,12 +89,35 @@ pub(super) async fn start_build(
     Body(request): Body<BuildStart>,
 ) -> Result<StatusCode, Refusal> {
     let build = app.find_build(&caller.team, &template, &build).await?;
-    if build.status != cabana_store::BuildStatus::Waiting {
+    if build.status != BuildStatus::Waiting {
         return Err(cabana_store::Error::BuildStatus { id: build.id, status: build.status.as_str() }.into());
     }
     let order = app.order(&caller.team, build, request).await?;
     app.builds.start(order).await?;
     Ok(StatusCode::ACCEPTED)
+}
+
+/// End a build that waits or is under way. The template stays as it is; what the build has done so far is kept for the next.
+#[utoipa::path(delete, path = "/v2/templates/{templateID}/builds/{buildID}", tag = "builds",
+    params(
+        ("templateID" = String, Path, description = "The template's id or alias"),
+        ("buildID" = String, Path, description = "The build's id"),
+    ),
+    responses((status = 204, description = "It has ended")))]
+pub(super) async fn cancel_build(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    PathNames(template, build): PathNames,
+) -> Result<StatusCode, Refusal> {
+    let build = app.find_build(&caller.team, &template, &build).await?;
+    match build.status {
+        BuildStatus::Waiting => {
+            app.store.fail_build(build.id, None, CANCELLED.to_owned(), Timestamp::now()).await?;
+        }
+        BuildStatus::Building => app.builds.cancel(&build.id).await,
+        BuildStatus::Ready | BuildStatus::Error => {}
+    }
+    Ok(StatusCode::NO_CONTENT)
 }
 
 impl App {
@@ -122,9 +146,13 @@ impl App {
         let wanted = match known {
             Some(id) => Wanted::Template(id),
             None => {
-                let name = request.name.or(request.alias).filter(|name| !name.is_empty());
-                let name = name.ok_or_else(|| Refusal::invalid("name is missing; say what to call the template"))?;
-                let (wanted, tag) = self.wanted(&caller.team, &name).await?;
+                let mut given = request.name.iter().chain(&request.alias);
+                let name =
+                    given.next().ok_or_else(|| Refusal::invalid("name is missing; say what to call the template"))?;
+                let (wanted, tag) = self.wanted(&caller.team, name).await?;
+                if let Some(alias) = given.next() {
+                    self.wanted(&caller.team, alias).await?;
+                }
                 tags.extend(tag.filter(|tag| !tags.contains(tag)));
                 wanted
             }
@@ -132,7 +160,9 @@ impl App {
         if tags.is_empty() {
             tags.push(DEFAULT_TAG.to_owned());
         }
-        let disk = request.min_free_disk_mb.filter(|mb| *mb != 0);
+        // So much or more: less than a disk can have is as good as the least.
+        let least = i64::from(*DISK_MB.start());
+        let disk = request.min_free_disk_mb.filter(|mb| *mb != 0).map(|mb| if mb > 0 { mb.max(least) } else { mb });
         let defaults = self.bounds.defaults();
         let resources = self.bounds.resources(defaults, request.cpu_count, request.memory_mb, disk)?;
         let build = BuildId::from_random(rand::random());

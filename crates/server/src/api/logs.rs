@@ -154,6 +154,9 @@ fn entry(event: Event) -> LogEntry {
         event::UPDATED if reason == "oom" => {
             ("warn", format!("Out of memory: {} processes were killed", event.data["oomKills"]))
         }
+        event::UPDATED if reason == "not_ready" => {
+            ("error", format!("Sandbox is up, but not ready: {}", text("message")))
+        }
         event::UPDATED if reason == "resize" => ("info", "Sandbox may use more or less from now on".into()),
         event::UPDATED => ("info", format!("Sandbox will expire at {}", text("endAt"))),
         event::PAUSING => ("debug", format!("Sandbox is being paused: it {reason}")),

@@ -57,7 +57,12 @@ impl Query {
 
     /// How many rows to answer.
     pub(super) fn limit(&self, default: u32, most: u32) -> Result<u32, Refusal> {
-        let value = self.number("limit", 1..=i64::from(most))?;
+        self.limit_of("limit", default, most)
+    }
+
+    /// The same, where there is more than one kind of rows.
+    pub(super) fn limit_of(&self, name: &'static str, default: u32, most: u32) -> Result<u32, Refusal> {
+        let value = self.number(name, 1..=i64::from(most))?;
         Ok(value.and_then(|v| u32::try_from(v).ok()).unwrap_or(default))
     }
 

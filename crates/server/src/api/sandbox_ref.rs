@@ -58,12 +58,20 @@ impl App {
 
     /// A sandbox of a team that came up once and was not ended; it may have failed.
     pub(super) async fn alive(&self, team: &TeamId, id: &SandboxId) -> Result<Sandbox, Refusal> {
-        let sandbox = self.remembered(team, id).await?;
+        let sandbox = self.mortal(team, id).await?;
         match &sandbox.state {
             State::Creating => {
                 let text = format!("Sandbox {id} is still being created; wait for the answer to its creation");
                 Err(Refusal::new(ErrorCode::SandboxStateConflict, text))
             }
+            _ => Ok(sandbox),
+        }
+    }
+
+    /// A sandbox of a team that was not ended; it may be coming up.
+    pub(super) async fn mortal(&self, team: &TeamId, id: &SandboxId) -> Result<Sandbox, Refusal> {
+        let sandbox = self.remembered(team, id).await?;
+        match &sandbox.state {
             State::Ending { cause } | State::Ended { cause } => Err(Refusal::ended(id, cause)),
             _ => Ok(sandbox),
         }

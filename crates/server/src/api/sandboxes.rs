@@ -95,7 +95,7 @@ pub(super) async fn kill_sandbox(
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
 ) -> Result<StatusCode, Refusal> {
-    app.alive(&caller.team, &id).await?;
+    app.mortal(&caller.team, &id).await?;
     let cause = EndCause::Killed { by: caller.key.to_string() };
     match app.lifecycle.kill(&id, cause).await {
         Ok(()) => Ok(StatusCode::NO_CONTENT),

@@ -128,12 +128,11 @@ pub(super) async fn tag_groups(
     PathName(text): PathName,
     query: Query,
 ) -> Result<Json<TagGroupPage>, Refusal> {
-    let each = query.number("assignmentLimit", rows())?.unwrap_or(GROUP_ASSIGNMENTS.into());
-    let limit = query.number("tagsLimit", rows())?.unwrap_or(GROUPS.into());
-    let (each, limit) = (usize::try_from(each).unwrap_or_default(), usize::try_from(limit).unwrap_or_default());
+    let each = query.limit_of("assignmentLimit", GROUP_ASSIGNMENTS, *PAGE.end())? as usize;
+    let limit = query.limit_of("tagsLimit", GROUPS, *PAGE.end())? as usize;
     let search = query.text("search").unwrap_or_default();
-    if search.len() > MAX_TAG_BYTES {
-        return Err(Refusal::invalid(format!("search has at most {MAX_TAG_BYTES} bytes")));
+    if search.chars().count() > MAX_TAG_BYTES {
+        return Err(Refusal::invalid(format!("search has at most {MAX_TAG_BYTES} characters")));
     }
     let search = search.to_ascii_lowercase();
     let sort = query.text("sort").unwrap_or(SORTS[0]);
@@ -202,10 +201,6 @@ impl App {
     }
 }
 
-fn rows() -> std::ops::RangeInclusive<i64> {
-    i64::from(*PAGE.start())..=i64::from(*PAGE.end())
-}
-
 /// Where a page begins.
 fn after<'a>(cursor: Option<&str>, name: &str, mut all: impl Iterator<Item = &'a str>) -> Result<usize, Refusal> {
     let Some(cursor) = cursor else { return Ok(0) };
@@ -239,7 +234,7 @@ pub(super) fn normal(tags: &[String]) -> Result<Vec<String>, Refusal> {
 }
 
 pub(super) fn normal_tag(text: &str) -> Result<String, Refusal> {
-    let tag = text.trim().to_ascii_lowercase();
+    let tag = text.to_ascii_lowercase();
     if !is_tag(&tag) || tag.len() > MAX_TAG_BYTES {
         let text = format!("{:?} is not a tag: use at most {MAX_TAG_BYTES} of a-z, 0-9, -, _ and .", short(text));
         return Err(Refusal::invalid(text));

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use cabana_store::BuildStatus;
 use cabana_types::wire::{TemplateNames, TemplateUpdate};
 use http::StatusCode;
 use jiff::Timestamp;
@@ -12,7 +11,7 @@ use jiff::Timestamp;
 use super::App;
 use super::body::OptionalBody;
 use super::template_ref::{DEFAULT_TAG, PathName, parse};
-use super::templates::{MAX_BUILDS, names};
+use super::templates::names;
 use crate::auth::Caller;
 use crate::error::{Refusal, short};
 
@@ -70,10 +69,8 @@ pub(super) async fn delete_template(
     }
     // Looked at before as well: a refusal ends no build.
     app.store.check_template_unused(&template.id).await?;
-    for build in app.store.builds(&template.id, MAX_BUILDS).await? {
-        if build.status == BuildStatus::Building {
-            app.builds.cancel(&build.id).await;
-        }
+    for build in app.store.builds_under_way(&template.id).await? {
+        app.builds.cancel(&build).await;
     }
     let builds = app.store.delete_template(template.id).await?;
     app.builds.remove_trees(&builds).await;

@@ -19,7 +19,7 @@ use crate::auth::Caller;
 use crate::error::{Refusal, short};
 
 /// Builds that are shown with a template.
-pub(super) const MAX_BUILDS: u32 = 100;
+const MAX_BUILDS: u32 = 100;
 const NOVITA_LIMIT: u32 = 20;
 const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-next-token");
 

@@ -41,7 +41,7 @@ pub enum ReceiveError {
     /// It is too large.
     #[error("it is larger than {0} bytes")]
     TooLarge(u64),
-    /// It ended early, or too many others are being sent.
+    /// It ended early, or took too long.
     #[error("{0}")]
     Broken(String),
     /// It is no archive.

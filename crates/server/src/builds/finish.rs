@@ -4,9 +4,11 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use cabana_image::Digest;
 use cabana_runtime::{DiskSource, Root};
 use rustix::fs::{Mode, OFlags};
 
+use super::accounts;
 use super::failure::Failure;
 use super::job::{Job, Made};
 use crate::failpoint;
@@ -16,6 +18,12 @@ use crate::lifecycle::BenchSpec;
 pub(super) const FINALIZE: &str = "finalize";
 /// A file that tells programs inside where they are, as in E2B's sandboxes.
 const ORIGIN: &str = ".e2b";
+/// What login shells read, and the file there that is ours.
+const PROFILES: &str = "etc/profile.d";
+const PROFILE: &str = "zz-template.sh";
+const PLACE: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+/// How start commands that were tried are remembered among the layers.
+const TRIED: &str = "tried-";
 /// How long a start command may take to be ready, at most.
 const READY: Duration = Duration::from_secs(600);
 
@@ -26,16 +34,37 @@ impl Job {
         let new = self.pool.begin_build_from(build, &made.ground.tree).await.map_err(failed)?;
         let root = new.open().map_err(failed)?;
         let text = format!("TEMPLATE_ID={}\nBUILD_ID={build}\n", self.order.template);
+        let path = made.boot.env.get("PATH").map(|path| profile(path));
         self.blocking(FINALIZE, move || {
-            write_origin(root.as_fd(), &text)
-                .map_err(|source| cabana_image::Error::Io { action: "write the file that names the template", source })
+            let written = write_new(&root, ORIGIN, &text).and_then(|()| {
+                match (path, accounts::open_inside(&root, PROFILES, PLACE)) {
+                    (Some(path), Ok(directory)) => write_new(&directory, PROFILE, &path),
+                    _ => Ok(()),
+                }
+            });
+            written.map_err(|source| cabana_image::Error::Io { action: "write what tells of the template", source })
         })
         .await?;
         new.commit().await.map_err(failed)?;
         failpoint::hit("build.committed");
         if made.boot.start.is_some() || made.boot.ready.is_some() {
+            self.try_start_once(made).await?;
+        }
+        Ok(())
+    }
+
+    /// Tries it, unless the same was tried before.
+    async fn try_start_once(&self, made: &Made) -> Result<(), Failure> {
+        let tried =
+            format!("{:?} {:?} {:?} {:?}", made.ground.key, made.boot, self.order.resources, self.order.template);
+        let key = format!("{TRIED}{}", Digest::of(tried.as_bytes()).hex());
+        let known = self.builds.store.layers_by_use().await.map_err(|error| Failure::store(FINALIZE, &error))?;
+        if !self.order.force && known.iter().any(|(layer, _)| *layer == key) {
+            self.log.info(FINALIZE, "CACHED the start command was tried before");
+        } else {
             self.try_start(made).await?;
         }
+        self.note_use(key);
         Ok(())
     }
 
@@ -55,13 +84,39 @@ impl Job {
     }
 }
 
-fn write_origin(root: impl AsFd, text: &str) -> std::io::Result<()> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match rustix::fs::unlinkat(&root, ORIGIN, rustix::fs::AtFlags::empty()) {
-        // A directory of that name is the image's own affair.
-        Err(rustix::io::Errno::ISDIR) => return Ok(()),
-        _ => {}
+/// A login shell, which is what E2B's clients run commands with, forgets the template's way to its programs: this reminds it.
+fn profile(path: &str) -> String {
+    format!("PATH='{}'\nexport PATH\n", path.replace('\'', "'\\''"))
+}
+
+/// Writes a file in the place of any that is there. A directory of that name is the image's own affair.
+fn write_new(directory: impl AsFd, name: &str, text: &str) -> std::io::Result<()> {
+    if rustix::fs::unlinkat(&directory, name, rustix::fs::AtFlags::empty()) == Err(rustix::io::Errno::ISDIR) {
+        return Ok(());
     }
-    let file = rustix::fs::openat(root, ORIGIN, flags | OFlags::EXCL, Mode::from_raw_mode(0o644))?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(directory, name, flags, Mode::from_raw_mode(0o644))?;
     std::fs::File::from(file).write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_replace_links_and_leave_directories() {
+        let root = tempfile::tempdir().unwrap();
+        let outside = root.path().join("outside");
+        std::fs::write(&outside, "").unwrap();
+        std::os::unix::fs::symlink(&outside, root.path().join("link")).unwrap();
+        std::fs::create_dir(root.path().join("directory")).unwrap();
+        let open = std::fs::File::open(root.path()).unwrap();
+        for name in ["link", "directory", "new"] {
+            write_new(&open, name, "x").unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(outside).unwrap(), "");
+        assert_eq!(std::fs::read_to_string(root.path().join("link")).unwrap(), "x");
+        assert!(root.path().join("directory").is_dir());
+        assert_eq!(profile("/a'b:/c"), "PATH='/a'\\''b:/c'\nexport PATH\n");
+    }
 }

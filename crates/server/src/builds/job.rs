@@ -58,7 +58,7 @@ impl Job {
         self.note_use(super::sweep::manifest_key(digest));
     }
 
-    fn note_use(&self, key: String) {
+    pub(super) fn note_use(&self, key: String) {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
     }
 

@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::{Config, ConfigError, DEFAULT_FILE, DEFAULTS};
 
 /// Settings that an environment variable can set.
-const VARIABLES: [(&str, &str); 46] = [
+const VARIABLES: [(&str, &str); 47] = [
     (env::LISTEN, "listen"),
     (env::ALLOW_INSECURE_LISTEN, "allow_insecure_listen"),
     (env::DATA_DIR, "data_dir"),
@@ -27,6 +27,7 @@ const VARIABLES: [(&str, &str); 46] = [
     (env::MAX_DISK_MB, "limits.max_disk_mb"),
     (env::MAX_TIMEOUT_HOURS, "limits.max_timeout_hours"),
     (env::START_SECONDS, "limits.start_seconds"),
+    (env::READY_SECONDS, "limits.ready_seconds"),
     (env::MAX_TEAM_SANDBOXES, "limits.max_team_sandboxes"),
     (env::MAX_TEAM_SNAPSHOTS, "limits.max_team_snapshots"),
     (env::SPARE_SLOTS, "network.spare_slots"),

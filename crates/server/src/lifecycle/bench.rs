@@ -12,6 +12,7 @@ use cabana_types::guest::GuestConfig;
 use cabana_types::{Resources, SandboxId, TemplateId};
 use tokio::sync::oneshot;
 
+use super::readiness::explained;
 use super::{Lifecycle, guest};
 
 /// What a bench is.
@@ -122,8 +123,13 @@ impl Bench {
 
     /// Waits until its start command runs and its ready check succeeds; says why not.
     pub(crate) async fn ready(&self, limit: Duration) -> Result<(), String> {
-        let _ = limit;
-        Ok(())
+        match guest::readiness(&self.live.guest_socket, limit).await {
+            Ok(readiness) if readiness.ready => Ok(()),
+            Ok(readiness) => Err(format!("a sandbox of the template is not ready: {}", explained(&readiness))),
+            Err(error) => {
+                Err(format!("the guest of a sandbox of the template does not say whether it is ready: {error}"))
+            }
+        }
     }
 
     /// Ends it in order and keeps its root filesystem as a layer.

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use super::drive::spec;
+use super::readiness::Unready;
 use super::{Lifecycle, SWEEP_WAIT, later};
 use crate::failpoint;
 
@@ -83,6 +84,14 @@ pub enum CreateError {
         /// How long it had.
         seconds: u64,
     },
+    /// It came up, but its start command failed or its ready command did not succeed in time.
+    #[error("{why}")]
+    NotReady {
+        /// The sandbox.
+        id: SandboxId,
+        /// Why not, with the last output.
+        why: String,
+    },
     /// Something below panicked.
     #[error("bringing the sandbox {id} up panicked")]
     Fault {
@@ -153,7 +162,15 @@ impl Lifecycle {
         match tokio::time::timeout(self.launch_limit, &mut launch).await {
             Ok(Ok(live)) => {
                 failpoint::hit("create.launched");
-                let result = self.arrive(&id, live, wish.timeout).await;
+                let result = match self.until_ready(&wish.sandbox, &live).await {
+                    // If somebody ended it meanwhile, the store says so.
+                    Ok(()) | Err(Unready::Doomed) => self.arrive(&id, live, wish.timeout).await,
+                    Err(Unready::Stopping) => Err(CreateError::ShuttingDown),
+                    Err(Unready::Failed(why)) => {
+                        tracing::warn!(sandbox = %id, error = why, "a sandbox did not become ready");
+                        Err(CreateError::NotReady { id: id.clone(), why })
+                    }
+                };
                 drop(held);
                 match result {
                     Ok(sandbox) => {
@@ -251,7 +268,7 @@ impl Lifecycle {
             if let Some(entry) = self.registry.get(&known.id) {
                 tokio::select! {
                     () = entry.settled.cancelled() => {}
-                    () = tokio::time::sleep(self.launch_limit) => {}
+                    () = tokio::time::sleep(self.launch_limit + self.ready_limit) => {}
                 }
             }
             known =

@@ -15,6 +15,7 @@ use futures_util::FutureExt;
 use jiff::Timestamp;
 
 use super::backoff::Backoff;
+use super::readiness::Unready;
 use super::{Crowded, Lifecycle, guest, later};
 use crate::failpoint;
 
@@ -278,7 +279,13 @@ impl Lifecycle {
         let launched = self.backend.launch(spec(sandbox, DiskSource::Kept)).await;
         failpoint::hit("boot.launched");
         match launched {
-            Ok(live) => self.arrive_again(sandbox, live, seconds).await,
+            Ok(live) => {
+                // Its owner must get at the disk, whatever became of the start command.
+                if let Err(Unready::Failed(why)) = self.until_ready(sandbox, &live).await {
+                    self.note_unready(&sandbox.id, why).await;
+                }
+                self.arrive_again(sandbox, live, seconds).await
+            }
             Err(error) => Ok(Went::Back("resumed", chain(&error))),
         }
     }

@@ -1,12 +1,15 @@
-//! What the host asks the guest of a sandbox directly, over its socket: whether it answers, what it is doing, and to stop everything.
-//! Its answers are hostile: bounded in size and time.
+//! What the host asks the guest of a sandbox directly, over its socket: whether it answers, whether it is ready, what it is doing, and to stop
+//! everything. Its answers are hostile: bounded in size and time.
 
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cabana_types::guest::{ACTIVITY_PATH, Activity, JOURNAL_PATH, STOP_PATH, STOP_SECONDS};
+use cabana_types::guest::{
+    ACTIVITY_PATH, Activity, JOURNAL_PATH, MAX_READY_LINE, MAX_READY_LINES, READY_PATH, Readiness, STOP_PATH,
+    STOP_SECONDS,
+};
 use http::header::HOST;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Empty, Limited};
@@ -20,6 +23,8 @@ use tokio_util::task::AbortOnDropHandle;
 const PROMPT: Duration = Duration::from_secs(3);
 /// What an answer may have, where nothing longer is expected.
 const MOST: usize = 64 * 1024;
+/// The same for its readiness: every byte may be escaped.
+const MOST_READY: usize = (MAX_READY_LINES + 1) * (6 * MAX_READY_LINE + 8) + 256;
 
 /// Whether the guest answers.
 pub(super) async fn is_healthy(socket: &Path) -> bool {
@@ -30,6 +35,15 @@ pub(super) async fn is_healthy(socket: &Path) -> bool {
 pub(super) async fn activity(socket: &Path) -> io::Result<Activity> {
     let (_, body) = call(socket, Method::GET, ACTIVITY_PATH, PROMPT, MOST).await?;
     serde_json::from_slice(&body).map_err(io::Error::other)
+}
+
+/// Whether the sandbox is ready, decided within so much time.
+pub(super) async fn readiness(socket: &Path, limit: Duration) -> io::Result<Readiness> {
+    let path = format!("{READY_PATH}?seconds={}", limit.as_secs());
+    match call(socket, Method::GET, &path, limit + PROMPT, MOST_READY).await? {
+        (StatusCode::OK, body) => serde_json::from_slice(&body).map_err(io::Error::other),
+        (status, _) => Err(io::Error::other(format!("status {status}"))),
+    }
 }
 
 /// Has the guest end everything in order, and waits for it.

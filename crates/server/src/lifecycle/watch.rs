@@ -52,10 +52,7 @@ impl Lifecycle {
     }
 
     async fn died(self: &Arc<Self>, id: &SandboxId, death: Death) {
-        let cause = match death {
-            Death::OutOfMemory => EndCause::OutOfMemory,
-            Death::Died => EndCause::GuestDied,
-        };
+        let cause = cause(death);
         tracing::warn!(sandbox = %id, why = cause.describe(), "a sandbox ended by itself");
         let mut pause = super::backoff::Backoff::new();
         loop {
@@ -85,5 +82,13 @@ impl Lifecycle {
             let error = cabana_runtime::error::chain(&error);
             tracing::warn!(sandbox = %id, error, "could not note that a sandbox ran out of memory");
         }
+    }
+}
+
+/// A death as the store knows it.
+pub(super) fn cause(death: Death) -> EndCause {
+    match death {
+        Death::OutOfMemory => EndCause::OutOfMemory,
+        Death::Died => EndCause::GuestDied,
     }
 }

@@ -89,6 +89,7 @@ fn wrong_requests_are_refused() {
         json!({"name": "mine", "cpuCount": 9}),
         json!({"name": "mine", "memoryMB": 127}),
         json!({"name": "mine", "minFreeDiskMb": -1}),
+        json!({"name": "mine", "alias": "a b"}),
         json!({"name": "mine", "tags": (0..101).map(|n| n.to_string()).collect::<Vec<_>>()}),
     ] {
         server.post("/v3/templates", body).error(400, "invalid_request");
@@ -206,7 +207,7 @@ fn what_a_build_is_told_is_checked() {
         assert!(told.contains(words), "{told:?} for {body}");
     };
     let step =
-        |kind: &str, args: &[&str]| json!({"steps": [{"type": "run", "args": ["true"]}, {"type": kind, "args": args}]});
+        |kind: &str, args: &[&str]| json!({"steps": [{"type": "RUN", "args": ["true"]}, {"type": kind, "args": args}]});
     for two in [
         json!({"fromImage": "a", "fromTemplate": "parent"}),
         json!({"fromImage": "a", "dockerfile": "FROM b"}),
@@ -226,6 +227,7 @@ fn what_a_build_is_told_is_checked() {
     refused(json!({"dockerfile": "FROM a\u{0}"}), "NUL");
     refused(json!({"startCmd": "x".repeat(65 * 1024)}), "startCmd");
     refused(step("FETCH", &["x"]), "Step 2: \"FETCH\" is not one of");
+    refused(step("run", &["x"]), "Step 2: \"run\" is not one of");
     refused(step("RUN", &[]), "Step 2: RUN takes 1 to 2 arguments, not 0");
     refused(step("USER", &["a", "b"]), "Step 2: USER takes 1 argument, not 2");
     refused(step("ENV", &["a"]), "names and values in pairs");

@@ -56,3 +56,19 @@ fn unknown_templates_are_refused_with_what_there_is() {
         }
     }
 }
+
+#[test]
+fn a_build_that_waits_can_be_ended() {
+    let server = TestServer::start();
+    let asked = server.post("/v3/templates", json!({"name": "web"})).is(202).json();
+    let (template, build) = (asked["templateID"].as_str().expect("id"), asked["buildID"].as_str().expect("id"));
+    let path = format!("/v2/templates/{template}/builds/{build}");
+    for _ in 0..2 {
+        server.call("DELETE", &path, None).is(204);
+    }
+    let status = server.get(&format!("/templates/{template}/builds/{build}/status")).is(200).json();
+    assert_eq!((&status["status"], &status["reason"]["message"]), (&json!("error"), &json!("it was cancelled")));
+    server.post(&path, json!({"fromTemplate": "base"})).error(409, "build_state_conflict");
+    let unknown = "/v2/templates/web/builds/00000000-0000-4000-8000-000000000000";
+    server.call("DELETE", unknown, None).error(404, "build_not_found");
+}

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -52,6 +53,7 @@ struct Inner {
     collisions: Vec<SandboxId>,
     stats: Stats,
     on_stats: HashMap<SandboxId, Fault>,
+    guest: Option<PathBuf>,
 }
 
 /// Everything there is.
@@ -92,6 +94,11 @@ impl World {
             Some(fault) => self.inner().on_stats.insert(id, fault),
             None => self.inner().on_stats.remove(&id),
         };
+    }
+
+    /// From now on every sandbox's guest serves here.
+    pub(crate) fn set_guest(&self, socket: PathBuf) {
+        self.inner().guest = Some(socket);
     }
 
     /// Faults are over, and calls of a server that is gone are too.
@@ -192,13 +199,10 @@ impl Drop for Alone<'_> {
 }
 
 impl Fake {
-    fn live(id: &SandboxId, vitals: watch::Receiver<Vitals>) -> Live {
-        Live {
-            id: id.clone(),
-            address: Ipv4Addr::LOCALHOST,
-            guest_socket: format!("/nonexistent/{id}.sock").into(),
-            vitals,
-        }
+    fn live(&self, id: &SandboxId, vitals: watch::Receiver<Vitals>) -> Live {
+        let guest = self.0.inner().guest.clone();
+        let guest_socket = guest.unwrap_or_else(|| format!("/nonexistent/{id}.sock").into());
+        Live { id: id.clone(), address: Ipv4Addr::LOCALHOST, guest_socket, vitals }
     }
 
     fn failed(id: &SandboxId) -> Error {
@@ -255,14 +259,15 @@ impl Backend for Fake {
             inner.sandboxes.insert(id.clone(), FakeSandbox { spec, vitals });
         }
         Self::after(fault.as_ref()).await;
-        Ok(Self::live(&id, seen))
+        Ok(self.live(&id, seen))
     }
 
     async fn adopt(&self, id: &SandboxId) -> Result<Option<Live>, Error> {
         let _alone = Alone::with(&self.0, id);
         let fault = self.0.inner().adopt.pop();
         Self::before(fault.as_ref(), id).await?;
-        Ok(self.0.inner().sandboxes.get(id).map(|s| Self::live(id, s.vitals.subscribe())))
+        let vitals = self.0.inner().sandboxes.get(id).map(|s| s.vitals.subscribe());
+        Ok(vitals.map(|vitals| self.live(id, vitals)))
     }
 
     async fn destroy(&self, id: &SandboxId) -> Result<(), Error> {

@@ -229,7 +229,7 @@ async fn what_is_needed_is_not_deleted() {
     let store = place.furnished().await;
     let template = ready(&store, 50, "mine", &["default"]).await;
     insert(&store, Sandbox { build: id(50), template: template.clone(), ..sandbox(1) }).await;
-    assert!(store.insert_snapshot(snapshot_of(1)).await.expect("snapshot"));
+    store.insert_snapshot(snapshot_of(1), 10).await.expect("snapshot");
     for _ in 0..2 {
         let error = store.check_template_unused(&template).await.expect_err("used");
         assert!(matches!(error, Error::TemplateInUse { sandboxes: 1, snapshots: 1, .. }), "{error:?}");

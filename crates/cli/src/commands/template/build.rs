@@ -33,7 +33,7 @@ Examples:
 
 Without a tag the build is `default`, which is what NAME alone means; with tags it is only what they
 say. What the build says goes to standard error. The last line, on standard output, names the build:
-NAME:BUILD can be used wherever a template is named, and is this build for ever.
+NAME:BUILD can be used wherever a template is named, and is this build for ever. Ctrl-C ends the build.
 
 Files that .dockerignore names (or FILE.dockerignore, for that file alone) are not sent.";
 
@@ -116,33 +116,40 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     let ignore = directory.ignore(&path)?;
     let packed = tokio::task::spawn_blocking(move || directory.pack(&ignore)).await??;
 
+    let mut signals = Signals::catch()?;
     let build = client.request_build(&new).await?;
-    let hash = packed.as_ref().map(|packed| packed.hash.clone());
-    if let Some(packed) = packed {
-        send(&client, &build, packed, context).await?;
-    }
     let start = BuildStart {
         from_image_registry: credentials,
         start_cmd: args.start,
         ready_cmd: args.ready,
         force: args.no_cache.then_some(true),
         dockerfile: Some(text),
-        context: hash,
+        context: packed.as_ref().map(|packed| packed.hash.clone()),
         target: args.target,
         build_args: (!arguments.is_empty()).then_some(arguments),
         ..Default::default()
     };
-    client.start_build(&build.template_id, &build.build_id, &start).await?;
-    if !args.detach {
-        let mut signals = Signals::catch()?;
-        let name = name_of(&build);
-        tokio::select! {
-            ended = follow(&client, &build, context) => ended?,
-            signal = signals.recv() => {
-                context.out.say(&format!("the build goes on: `cabana template logs {name} --follow` shows it, `cabana template rm {name}` ends it with its template"));
-                return Ok(128 + signal);
-            }
+    let work = async {
+        if let Err(failure) = begin(&client, &build, packed, &start, context).await {
+            // Nobody else would: it would wait for ever.
+            let _ = client.cancel_build(&build.template_id, &build.build_id).await;
+            return Err(failure);
         }
+        if args.detach { Ok(()) } else { follow(&client, &build, context).await }
+    };
+    tokio::select! {
+        ended = work => ended?,
+        signal = signals.recv() => {
+            // A second one ends us while we ask.
+            tokio::select! {
+                ended = client.cancel_build(&build.template_id, &build.build_id) => ended?,
+                _ = signals.recv() => {}
+            }
+            context.out.say("the build was ended; steps that were finished are kept for the next");
+            return Ok(128 + signal);
+        }
+    }
+    if !args.detach {
         context.out.note(&format!("ready: cabana run --template {} -- …", used_as(&build)));
     }
     if args.json {
@@ -223,6 +230,20 @@ fn mistake(error: &DockerfileError, text: &str) -> Failure {
         Some(line) => Failure::yours(format!("{error}\n  {} | {}", error.line, clean(line))),
         None => Failure::yours(error.to_string()),
     }
+}
+
+/// Sends what the build needs, and starts it.
+async fn begin(
+    client: &Client,
+    build: &RequestedBuild,
+    packed: Option<Packed>,
+    start: &BuildStart,
+    context: &Context,
+) -> Result<(), Failure> {
+    if let Some(packed) = packed {
+        send(client, build, packed, context).await?;
+    }
+    Ok(client.start_build(&build.template_id, &build.build_id, start).await?)
 }
 
 /// Uploads the files, unless they are there.

@@ -75,6 +75,10 @@ impl Watch<'_> {
 
 /// Shows a line of a build's log to whoever waits for the build: steps stand out, and what they print is below them.
 pub(super) fn show(entry: &BuildLogEntry, out: &Output) {
+    // Why it failed, which is told in the end.
+    if entry.level == "error" {
+        return;
+    }
     let message = clean(&entry.message);
     let text = message.trim_end().replace('\n', "\n  ");
     if is_heading(&text) {

@@ -1,0 +1,212 @@
+//! `cabana template`.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::Ordering;
+
+use serde_json::{Value, json};
+
+use crate::fake::Fake;
+use crate::fake_templates::BUILD;
+use crate::{against, client, report, stderr, stdout, with_input};
+
+/// A directory to build from, called `works`.
+fn directory(dockerfile: &str, files: &[(&str, &str)]) -> tempfile::TempDir {
+    let parent = tempfile::tempdir().expect("directory");
+    let root = parent.path().join("works");
+    for (name, content) in files.iter().chain([&("Dockerfile", dockerfile)]) {
+        let path = root.join(name);
+        std::fs::create_dir_all(path.parent().expect("parent")).expect("directories");
+        std::fs::write(path, content).expect("write");
+    }
+    parent
+}
+
+fn path(parent: &tempfile::TempDir) -> String {
+    parent.path().join("works").display().to_string()
+}
+
+fn started(fake: &Fake) -> Value {
+    fake.world.templates.started.lock().expect("lock").pop().expect("a start")
+}
+
+/// Names in an archive, in their order.
+fn names(archive: &[u8]) -> Vec<String> {
+    let mut archive = cabana_image::tar::Archive::new(flate2::read::GzDecoder::new(archive));
+    let mut names = vec![];
+    while let Some(entry) = archive.next_entry().expect("archive") {
+        assert_eq!((entry.uid, entry.gid, entry.mtime), (0, 0, (0, 0)));
+        names.push(String::from_utf8(entry.path).expect("name"));
+    }
+    names
+}
+
+const TEXT: &str = "FROM base\nRUN echo one\nRUN echo two\n";
+
+#[test]
+fn a_build_sends_its_files_once() {
+    let fake = Fake::start();
+    let root = directory(TEXT, &[("b", "1"), ("a/x", "2"), ("a/y.log", "3"), (".dockerignore", "**/*.log\n.*\n")]);
+    symlink("/nowhere", root.path().join("works/link")).expect("link");
+    let output = against(&fake, &["template", "build", &path(&root)]);
+    assert_eq!((stdout(&output), output.status.code()), (format!("works:{BUILD}\n"), Some(0)), "{}", report(&output));
+    let said = stderr(&output);
+    assert!(said.contains("5 files, ") && said.contains(": sending\n"), "{said}");
+    assert!(
+        said.ends_with("FROM the template base\nCACHED [1/2] RUN echo one\n[2/2] RUN echo two\n  two \u{fffd}[2J\n")
+    );
+    let start = started(&fake);
+    let uploads = fake.world.templates.uploads.lock().expect("lock").clone();
+    let (hash, archive) = uploads.first_key_value().expect("an upload");
+    assert_eq!(start, json!({"dockerfile": TEXT, "context": hash}));
+    assert_eq!(names(archive), ["Dockerfile", "a/", "a/x", "b", "link"]);
+    assert_eq!(fake.world.templates.requested.lock().expect("lock")[0], json!({"name": "works"}));
+
+    // Times count for nothing.
+    std::fs::write(root.path().join("works/b"), "1").expect("write");
+    let again = client(&fake, &["templates", "build"]).current_dir(root.path().join("works")).output().expect("run");
+    assert!(stderr(&again).contains(": there already\n"), "{}", report(&again));
+    assert_eq!(fake.world.templates.uploads.lock().expect("lock").len(), 1);
+}
+
+#[test]
+fn a_build_sends_what_was_asked() {
+    let fake = Fake::start();
+    let root = directory("", &[("docker/My.file", "ARG V\nFROM base AS one\nFROM nothing.test/x\n")]);
+    let file = root.path().join("works/docker/My.file").display().to_string();
+    let mut command = client(
+        &fake,
+        &["template", "build", &path(&root), "--name", "works", "--tag", "v1", "--tag", "v2", "--file", &file],
+    );
+    command.args(["--target", "one", "--build-arg", "V=1=2", "--no-cache", "--start", "serve", "--ready", "check"]);
+    command.args(["--cpu", "4", "--memory", "2G", "--disk", "4096", "--registry-user", "me", "--detach", "--json"]);
+    let output = command.env("CABANA_REGISTRY_PASSWORD", "hunter2").output().expect("run");
+    let made: Value = serde_json::from_slice(&output.stdout).expect("json");
+    assert_eq!(made["buildID"], BUILD, "{}", report(&output));
+    assert!(!stderr(&output).contains("[1/2]"), "it does not wait");
+    let mut start = started(&fake);
+    start["context"].take();
+    insta::assert_json_snapshot!("build-start", start);
+    insta::assert_json_snapshot!("build-request", fake.world.templates.requested.lock().expect("lock")[0]);
+
+    let piped = ["template", "build", &path(&root), "--file", &file, "--target", "one", "--registry-user", "me"];
+    let output = with_input(&fake, &[&piped[..], &["--registry-password-stdin"]].concat(), b"from a pipe\n");
+    assert_eq!(output.status.code(), Some(0), "{}", report(&output));
+    assert_eq!(started(&fake)["fromImageRegistry"]["password"], "from a pipe");
+    let output = against(&fake, &piped);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("CABANA_REGISTRY_PASSWORD"), "{}", report(&output));
+}
+
+#[test]
+fn a_failed_build_says_why() {
+    let fake = Fake::start();
+    let root = directory(TEXT, &[(".dockerignore", "*")]);
+    let output = against(&fake, &["template", "build", &path(&root), "--name", "fails"]);
+    insta::assert_snapshot!("build-failed", report(&output));
+    assert!(fake.world.templates.uploads.lock().expect("lock").is_empty(), "there is nothing to send");
+    let output = against(&fake, &["template", "build", &path(&root), "--name", "deleted"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("its template was deleted"), "{}", report(&output));
+}
+
+#[test]
+fn mistakes_are_told_before_anything_is_sent() {
+    let fake = Fake::start();
+    let build = |text: &str| {
+        let root = directory(text, &[]);
+        let output = against(&fake, &["template", "build", &path(&root)]);
+        report(&output).replace(&root.path().display().to_string(), "DIR")
+    };
+    insta::assert_snapshot!("build-mistake", build("FROM base\n\nFROBNICATE x\n"));
+    let root = directory("FROM base\n", &[]);
+    std::fs::remove_file(root.path().join("works/Dockerfile")).expect("remove");
+    let output = against(&fake, &["template", "build", &path(&root)]);
+    assert!(stderr(&output).contains("template init") && output.status.code() == Some(1), "{}", report(&output));
+    let nowhere = against(&fake, &["template", "build", "/nowhere"]);
+    assert!(stderr(&nowhere).contains("/nowhere") && nowhere.status.code() == Some(1), "{}", report(&nowhere));
+    let root = directory("FROM base\n", &[(".dockerignore", "[")]);
+    let output = against(&fake, &["template", "build", &path(&root)]);
+    assert!(stderr(&output).contains("line 1") && output.status.code() == Some(1), "{}", report(&output));
+    assert!(fake.world.templates.requested.lock().expect("lock").is_empty());
+}
+
+#[test]
+fn too_much_is_told_with_where_it_is() {
+    let fake = Fake::start();
+    let noise: String = (0..190_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+    let root = directory("FROM base\n", &[("data/sets/large", &noise), ("src/small", "1")]);
+    let output = against(&fake, &["template", "build", &path(&root)]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("larger than the 1 MiB"), "{}", report(&output));
+    assert!(stderr(&output).contains("hint: leave out with .dockerignore"), "{}", report(&output));
+    assert!(stderr(&output).contains("most is in data (") && stderr(&output).contains("data/sets ("));
+    assert!(fake.world.templates.started.lock().expect("lock").is_empty());
+    assert_eq!(fake.world.templates.cancelled.load(Ordering::Relaxed), 1, "it does not wait for ever");
+}
+
+#[test]
+fn an_interrupt_ends_the_build() {
+    let fake = Fake::start();
+    let root = directory(TEXT, &[]);
+    let mut command = client(&fake, &["template", "build", &path(&root), "--name", "endless"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
+    // It says something when the build is under way.
+    let mut said = BufReader::new(child.stderr.take().expect("stderr")).lines();
+    said.find(|line| line.as_ref().is_ok_and(|line| line.contains("[1/2] RUN"))).expect("a step").expect("text");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("signal");
+    assert_eq!(child.wait().expect("wait").code(), Some(130));
+    assert!(said.any(|line| line.is_ok_and(|line| line.contains("the build was ended"))));
+    assert_eq!(fake.world.templates.cancelled.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn tags_and_deleting() {
+    let fake = Fake::start();
+    assert_eq!(
+        stdout(&against(&fake, &["template", "tag", "web:v1", "stable", "default"])),
+        "web:stable\nweb:default\n"
+    );
+    assert_eq!(stdout(&against(&fake, &["template", "untag", "web", "v1"])), "web:v1\n");
+    assert_eq!(
+        *fake.world.templates.tags.lock().expect("lock"),
+        [json!({"target": "web:v1", "tags": ["stable", "default"]}), json!({"name": "web", "tags": ["v1"]})]
+    );
+    let output = against(&fake, &["template", "tag", "web:v9", "x"]);
+    assert!(output.status.code() == Some(1) && stderr(&output).contains("web:v9"), "{}", report(&output));
+    insta::assert_snapshot!("template-rm", report(&against(&fake, &["template", "rm", "nope", "web", "used"])));
+}
+
+#[test]
+fn logs_of_builds() {
+    let fake = Fake::start();
+    insta::assert_snapshot!("template-logs", report(&against(&fake, &["template", "logs", "web", "--follow"])));
+    // By a tag, and without waiting for the end: how the build ended is not this command's.
+    let output = against(&fake, &["template", "logs", "web:v1", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", report(&output));
+    let line: Value = serde_json::from_str(stdout(&output).lines().next().expect("a line")).expect("json");
+    assert_eq!(line["step"], "base");
+    for args in [["logs", "nope"], ["logs", "web:v7"], ["logs", "web:00000000-0000-4000-8000-000000000000"]] {
+        let output = against(&fake, &[&["template"], &args[..]].concat());
+        assert_eq!(output.status.code(), Some(1), "{}", report(&output));
+    }
+}
+
+#[test]
+fn init_never_overwrites() {
+    let fake = Fake::start();
+    let parent = tempfile::tempdir().expect("directory");
+    let root = parent.path().join("new");
+    let init = || against(&fake, &["template", "init", &root.display().to_string()]);
+    let read = |name: &str| std::fs::read_to_string(Path::new(&root).join(name)).expect("read");
+    assert_eq!(stdout(&init()).lines().count(), 2);
+    assert!(read("Dockerfile").contains("FROM base\n") && read(".dockerignore").contains(".git\n"));
+    std::fs::write(root.join(".dockerignore"), "mine").expect("write");
+    let output = init();
+    assert!(output.status.code() == Some(1) && stderr(&output).contains("Dockerfile"), "{}", report(&output));
+    std::fs::remove_file(root.join("Dockerfile")).expect("remove");
+    assert_eq!((stdout(&init()).lines().count(), read(".dockerignore")), (1, "mine".to_owned()));
+}
