@@ -72,7 +72,7 @@ pub(super) fn short(text: &str) -> String {
 
 /// What usually helps, by what the tools of this world print.
 fn hint(text: &str) -> Option<&'static str> {
-    const HINTS: [(&[&str], &str); 7] = [
+    const HINTS: [(&[&str], &str); 9] = [
         (
             &["No space left on device", "Disk quota exceeded", "no space"],
             "the disk is full: give the template a larger one (diskSizeMB, --disk), or remove what a step leaves behind",
