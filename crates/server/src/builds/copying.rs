@@ -69,6 +69,11 @@ impl Files {
         }
         if !selection.named.is_empty() || !copy.inline.is_empty() {
             let placements = copy.placements(&selection, is_directory(root, &copy.destination))?;
+            // Directories that are missing belong to whom the copy belongs.
+            let to = copy.destination.trim_end_matches('/');
+            let above = to.rsplit_once('/').map_or("", |(above, _)| above);
+            let is_file = placements.iter().all(|placement| placement.target == to);
+            make_directory(root, if is_file { above } else { to }, owner, stop)?;
             let (reader, writer) = std::io::pipe().map_err(pipe)?;
             std::thread::scope(|scope| {
                 let packing =
@@ -112,6 +117,9 @@ fn pipe(source: std::io::Error) -> Error {
 /// Makes a directory with those above it that are missing.
 pub(super) fn make_directory(root: BorrowedFd<'_>, path: &str, owner: Owner, stop: &Stop) -> Result<(), Error> {
     let path = path.trim_matches('/');
+    if is_directory(root, path) {
+        return Ok(());
+    }
     let mut writer = Writer::new(Vec::new());
     let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]).take(DEPTH);
     for directory in ends.map(|end| &path[..end]).filter(|directory| !is_directory(root, directory)) {
