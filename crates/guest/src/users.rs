@@ -30,36 +30,54 @@ impl Account {
     }
 }
 
-/// The account of this name, or of this number as in an image's `USER 1000[:1000]`.
+/// The account of this name or number, with another group where one is named, as in an image's `USER`: `user`, `1000:staff`.
 pub(crate) fn find(name: &str) -> Option<Account> {
-    find_in(&read("/etc/passwd"), name)
+    find_in(&read("/etc/passwd"), &read("/etc/group"), name)
 }
 
 /// The account of commands and files that name none: the configured user, or root where the image lacks it.
 pub(crate) fn find_or_root(name: &str) -> Account {
     let passwd = read("/etc/passwd");
-    find_in(&passwd, name).or_else(|| find_in(&passwd, "root")).unwrap_or_else(Account::root)
+    let group = read("/etc/group");
+    find_in(&passwd, &group, name).or_else(|| find_in(&passwd, &group, "root")).unwrap_or_else(Account::root)
 }
 
-fn find_in(passwd: &str, name: &str) -> Option<Account> {
+fn find_in(passwd: &str, group: &str, name: &str) -> Option<Account> {
     if let Some(found) = accounts(passwd).find(|a| a.name == name) {
         return Some(found);
     }
     if name == "root" {
         return Some(Account::root());
     }
-    let (uid, gid) = match name.split_once(':') {
-        Some((uid, gid)) => (id(uid)?, Some(id(gid)?)),
-        None => (id(name)?, None),
+    let (user, chosen) = match name.split_once(':') {
+        Some((user, chosen)) => (user, Some(chosen)),
+        None => (name, None),
     };
-    let mut account = accounts(passwd).find(|a| a.uid == uid).unwrap_or_else(|| Account {
-        name: uid.to_string(),
-        uid,
-        gid: 0,
-        home: PathBuf::from("/"),
-    });
+    let gid = match chosen {
+        Some(chosen) => Some(gid_in(group, chosen)?),
+        None => None,
+    };
+    let mut account = match accounts(passwd).find(|a| a.name == user) {
+        Some(account) => account,
+        None if user == "root" => Account::root(),
+        None => {
+            let uid = id(user)?;
+            let known = accounts(passwd).find(|a| a.uid == uid);
+            known.unwrap_or_else(|| Account { name: uid.to_string(), uid, gid: 0, home: PathBuf::from("/") })
+        }
+    };
     account.gid = gid.unwrap_or(account.gid);
     Some(account)
+}
+
+/// The number of a group, by name or number.
+fn gid_in(group: &str, name: &str) -> Option<u32> {
+    let of = |line: &str| {
+        let mut fields = line.split(':');
+        (fields.next()? == name).then_some(())?;
+        id(fields.nth(1)?)
+    };
+    group.lines().find_map(of).or_else(|| id(name))
 }
 
 /// Every group of the account, the primary one first.
@@ -153,28 +171,34 @@ mod tests {
 
     #[test]
     fn finds_by_name_and_number() {
-        let user = find_in(PASSWD, "user").unwrap();
+        let user = find_in(PASSWD, GROUP, "user").unwrap();
         assert_eq!((user.uid, user.gid, user.home.to_str().unwrap()), (1000, 1001, "/home/user"));
-        assert_eq!(find_in(PASSWD, "1000").unwrap(), user);
-        assert_eq!(find_in(PASSWD, "1000:5").unwrap().gid, 5);
-        assert_eq!(find_in(PASSWD, "4242").unwrap().home, PathBuf::from("/"));
-        assert_eq!(find_in(PASSWD, "nohome").unwrap().home, PathBuf::from("/"));
-        assert_eq!(find_in("", "root").unwrap().uid, 0);
-        for missing in ["nobody-here", "odd", "4294967295", "", "-1", "1:", ":"] {
-            assert_eq!(find_in(PASSWD, missing), None, "{missing}");
+        assert_eq!(find_in(PASSWD, GROUP, "1000").unwrap(), user);
+        assert_eq!(find_in(PASSWD, GROUP, "1000:5").unwrap().gid, 5);
+        assert_eq!(find_in(PASSWD, GROUP, "4242").unwrap().home, PathBuf::from("/"));
+        assert_eq!(find_in(PASSWD, GROUP, "nohome").unwrap().home, PathBuf::from("/"));
+        for (name, ids) in
+            [("user:sudo", (1000, 27)), ("1000:docker", (1000, 999)), ("user:5", (1000, 5)), ("root:user", (0, 1001))]
+        {
+            let found = find_in(PASSWD, GROUP, name).unwrap();
+            assert_eq!((found.uid, found.gid), ids, "{name}");
+        }
+        assert_eq!(find_in("", "", "root").unwrap().uid, 0);
+        for missing in ["nobody-here", "odd", "4294967295", "", "-1", "1:", ":", "user:nogroup", "nobody:user"] {
+            assert_eq!(find_in(PASSWD, GROUP, missing), None, "{missing}");
         }
     }
 
     #[test]
     fn supplementary_groups() {
-        assert_eq!(groups_in(GROUP, &find_in(PASSWD, "user").unwrap()), [1001, 27, 999]);
-        assert_eq!(groups_in(GROUP, &find_in(PASSWD, "root").unwrap()), [0]);
+        assert_eq!(groups_in(GROUP, &find_in(PASSWD, GROUP, "user").unwrap()), [1001, 27, 999]);
+        assert_eq!(groups_in(GROUP, &find_in(PASSWD, GROUP, "root").unwrap()), [0]);
     }
 
     proptest! {
         #[test]
         fn any_text_is_survived(passwd in "\\PC{0,200}", name in "\\PC{0,20}") {
-            if let Some(account) = find_in(&passwd, &name) {
+            if let Some(account) = find_in(&passwd, "", &name) {
                 prop_assert!(account.home.is_absolute());
                 prop_assert_ne!(account.uid, u32::MAX);
                 groups_in(&passwd, &account);

@@ -212,6 +212,11 @@ impl Lifecycle {
         self.backend.capabilities()
     }
 
+    /// How long start and ready commands may take.
+    pub(crate) fn ready_limit(&self) -> Duration {
+        self.ready_limit
+    }
+
     /// The backend's name.
     pub fn backend_name(&self) -> &'static str {
         self.backend.name()

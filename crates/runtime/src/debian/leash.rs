@@ -47,6 +47,10 @@ impl Leash {
         held.process = Some(process);
     }
 
+    fn is_pulled(&self) -> bool {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).pulled
+    }
+
     fn let_go(&self) {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).process = None;
     }
@@ -64,6 +68,10 @@ impl Leash {
         let io = |source| Error::Io { action: name, source };
         let missing =
             |program: &str| Error::Unsupported(format!("{program} is not installed: apt-get install {program}"));
+        // Not started at all: what is killed while it starts may leave a child that does not know yet to end with it.
+        if self.is_pulled() {
+            return Err(Error::Program { program: name, output: "it was stopped before it began".to_owned() });
+        }
         let program = program::find(name).ok_or_else(|| missing(name))?;
         let setpriv = program::find("setpriv").ok_or_else(|| missing("util-linux"))?;
         let (mut reader, writer) = std::io::pipe().map_err(io)?;

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::time::Duration;
 
 use cabana_image::Digest;
 use cabana_runtime::{DiskSource, Root};
@@ -24,8 +23,6 @@ const PROFILE: &str = "zz-template.sh";
 const PLACE: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 /// How start commands that were tried are remembered among the layers.
 const TRIED: &str = "tried-";
-/// How long a start command may take to be ready, at most.
-const READY: Duration = Duration::from_secs(600);
 
 impl Job {
     pub(super) async fn finish(&self, made: &Made) -> Result<(), Failure> {
@@ -78,7 +75,7 @@ impl Job {
             boot: made.boot.clone(),
         };
         let bench = self.builds.lifecycle.bench(spec).await.map_err(|e| Failure::bench(FINALIZE, &e))?;
-        let ready = bench.ready(READY.min(self.time_left())).await;
+        let ready = bench.ready(self.builds.lifecycle.ready_limit().min(self.time_left())).await;
         bench.remove().await;
         ready.map_err(|message| Failure::hinted(FINALIZE, message))
     }
