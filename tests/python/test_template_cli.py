@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from building import Builder, context
+from registry import PASSWORD, USER
 from server import ROOT
 
 E2B = ROOT / "tests/js/node_modules/.bin/e2b"
@@ -53,6 +54,33 @@ def test_build_options(builder: Builder, tmp_path, server):
     assert "http.server" in sandbox.commands.run("pgrep -af http.server").stdout
 
 
+def test_a_build_on_its_own(builder: Builder, cabana, tmp_path):
+    """With --detach nobody waits for it; what is printed names this build for ever."""
+    name = builder.name("detached")
+    text = "FROM base\nRUN echo begun; sleep 1; echo {n} > /version\n"
+    first = cabana("build", str(context(tmp_path, Dockerfile=text.format(n=name))), "--name", name, "--detach").strip()
+    assert first.startswith(f"{name}:"), first
+    assert builder.last(name).status in ("waiting", "building")
+    assert builder.ended(builder.last(name).template, first.partition(":")[2]).status == "ready"
+    builder.build(context(tmp_path, Dockerfile="FROM base\nRUN echo 2 > /version\n"), name)
+    assert builder.sandbox(first).files.read("/version") == f"{name}\n"
+    assert builder.sandbox(name).files.read("/version") == "2\n"
+
+
+def test_the_password_of_a_registry(builder: Builder, registries, tmp_path):
+    """From the environment or from standard input; never an argument that others on the machine can read."""
+    directory = context(tmp_path, Dockerfile=f"FROM {registries.closed.host}/team/private:1\nRUN true\n")
+    build = lambda *options, **how: builder.cabana(
+        "template", "build", str(directory), "--name", builder.name("registry"), "--registry-user", USER, *options, **how
+    )
+    by_environment = build(env={**builder.environment, "CABANA_REGISTRY_PASSWORD": PASSWORD})
+    by_input = build("--registry-password-stdin", input=f"{PASSWORD}\n")
+    for done in (by_environment, by_input):
+        assert done.returncode == 0 and PASSWORD not in done.stdout + done.stderr, done
+    wrong = build("--registry-password-stdin", input="guess\n")
+    assert wrong.returncode == 1 and "team/private" in wrong.stderr and "guess" not in wrong.stderr, wrong
+
+
 def test_ls(builder: Builder, cabana, tmp_path):
     name = builder.name("listed")
     builder.build(context(tmp_path, Dockerfile="FROM base\n"), name)
@@ -71,6 +99,8 @@ def test_tags_and_going_back(builder: Builder, cabana, tmp_path):
     assert builder.sandbox(f"{name}:v2").files.read("/version") == "2\n"
     done = builder.cabana("template", "tag", f"{name}:v9", "x")
     assert done.returncode == 1 and "v9" in done.stderr, done
+    cabana("untag", name, "stable", "v2")
+    assert set(builder.tags(name)) == {"v1", "default"}
 
 
 def test_rm(builder: Builder, cabana, tmp_path):

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import signal
 import tarfile
 import threading
 import time
@@ -262,7 +263,7 @@ def test_deleting_the_template_ends_its_build(builder: Builder, tmp_path, world)
     within(15, started, "the end of a build whose template is gone")
     assert process.returncode == 1 and re.search(r"deleted|cancelled|no longer", err), err
     assert builder.details(name).status == 404
-    eventually(lambda: not running("sleep 600"), within=10, what="its step is ended")
+    eventually(lambda: not running(f"waiting for {name}"), within=10, what="its step is ended")
 
 
 def running(command: str) -> list[str]:
@@ -280,13 +281,32 @@ def running(command: str) -> list[str]:
 
 
 def test_an_interrupted_command_line_ends_its_build(builder: Builder, tmp_path):
-    """Ctrl-C is meant for the build, not only for the one who watches it."""
+    """Ctrl-C is meant for the build, not only for the one who watches it. What was finished is kept."""
     name = builder.name("interrupted")
+    directory = context(tmp_path, Dockerfile=SLOW.format(mark=name))
+    process = builder.start(directory, name)
+    begun = builder.says(name, f"waiting for {name}")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130, err
+    ended = builder.ended(begun.template, begun.id, within=15)
+    assert ended.status == "error" and "cancelled" in ended.reason["message"], ended
+    eventually(lambda: not running(f"waiting for {name}"), within=10, what="its step is ended")
+    again = builder.build(context(tmp_path, Dockerfile=SLOW.format(mark=name).replace("sleep 600", "true")), name)
+    assert [step.cached for step in again.steps] == [True, False], again.log
+
+
+def test_a_build_is_cancelled(builder: Builder, tmp_path):
+    """By another than who began it."""
+    name = builder.name("cancelled")
     process = builder.start(context(tmp_path, Dockerfile=SLOW.format(mark=name)), name)
-    builder.says(name, f"waiting for {name}")
-    process.send_signal(2)
-    process.communicate(timeout=20)
-    assert process.returncode not in (0, 101)
+    begun = builder.says(name, f"waiting for {name}")
+    path = f"/v2/templates/{begun.template}/builds/{begun.id}"
+    assert builder.ask("DELETE", path).status == 204
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 1 and "cancelled" in err, err
+    assert builder.status(begun.template, begun.id).status == "error"
+    assert builder.ask("DELETE", path).status in (204, 404, 409)
 
 
 def test_builds_at_the_same_time(builder: Builder, tmp_path, figures):
