@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from building import context
 from chaos import Gate, Worker
 from life import GONE, Life, Refused
 from server import ROOT
@@ -119,6 +120,8 @@ PASSAGES = [
 # Points of sandboxes that are made or killed have tests of their own.
 BIRTHS = ["create.written", "create.launched"]
 DEATHS = ["kill.written", "kill.destroyed"]
+# So have those of builds.
+BUILDS = ["build.kept", "build.committed"]
 
 
 def points() -> set[str]:
@@ -127,7 +130,7 @@ def points() -> set[str]:
 
 
 def test_every_point_is_tried():
-    assert points() == {passage[0] for passage in PASSAGES} | set(BIRTHS) | set(DEATHS)
+    assert points() == {passage[0] for passage in PASSAGES} | set(BIRTHS) | set(DEATHS) | set(BUILDS)
 
 
 def bring(life: Life, server, box: Box, situation: str) -> None:
@@ -230,6 +233,26 @@ def test_death_while_sandboxes_come_and_go(life, server, dying):
             eventually(lambda: box.id not in life.archives())
     assert life.boot(keeper) == boot
     assert life.files(keeper) == {"kept": "content"}
+
+
+def test_death_in_a_build(life, dying, builder, tmp_path):
+    """It has failed, the one before is still the template's, and what was finished need not be done again."""
+    for point in BUILDS:
+        name, watching = builder.name("death"), []
+        text = f"FROM base\nRUN echo {name} > /version\n"
+        builder.build(context(tmp_path, Dockerfile=text), name)
+        before = builder.tags(name)
+        changed = context(tmp_path, Dockerfile=text + "RUN echo more >> /version\n")
+        dying(point, lambda: watching.append(builder.start(changed, name)))
+        _, said = watching[0].communicate(timeout=60)
+        assert watching[0].returncode not in (0, 101), f"{point}: {said}"
+        life.assert_whole()
+        assert builder.last(name).status == "error", point
+        assert builder.tags(name) == before, point
+        assert builder.sandbox(name).files.read("/version") == f"{name}\n", point
+        again = builder.build(changed, name)
+        assert not again.ran(), f"{point}: {again.log}"
+        assert builder.sandbox(name).files.read("/version") == f"{name}\nmore\n", point
 
 
 def test_all_of_it_leaves_nothing(life, world):
