@@ -114,7 +114,13 @@ fn instruction(line: &Line, escape: char, notes: &mut Vec<Note>) -> Result<Optio
         "ENV" => Instruction::Env(pairs(&need()?, number, "ENV", escape)?),
         "LABEL" => Instruction::Label(pairs(&need()?, number, "LABEL", escape)?),
         "EXPOSE" => Instruction::Expose(need()?),
-        "USER" => Instruction::User(need()?),
+        "USER" => {
+            let user = need()?;
+            if user.contains(char::is_whitespace) && !user.contains(['$', '"', '\'']) {
+                return fail(number, "USER is written as user or user:group");
+            }
+            Instruction::User(user)
+        }
         "WORKDIR" => Instruction::Workdir(need()?),
         "COPY" => Instruction::Copy(copy(line, escape, notes, false)?),
         "ADD" => Instruction::Copy(copy(line, escape, notes, true)?),

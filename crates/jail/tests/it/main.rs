@@ -173,7 +173,6 @@ fn a_disk_can_be_the_whole_root() {
     for line in ["pid=1", "write /written-inside=ok", "mknod=EPERM", "mount=EPERM"] {
         assert!(text.lines().any(|l| l == line), "{line} in:\n{text}");
     }
-    assert!(!text.contains(world.dir.path().to_str().unwrap()), "{text}");
     let written = fs::metadata(disk.join("written-inside")).unwrap();
     assert_eq!((written.uid(), written.gid()), (0, 0));
 }

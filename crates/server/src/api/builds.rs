@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use super::App;
 use super::body::Body;
 use super::tags::{normal, normal_tag};
-use super::template_ref::{DEFAULT_TAG, PathName, PathNames, parse};
+use super::template_ref::{DEFAULT_TAG, PathName, PathNames, given_refusal, is_given, parse};
 use super::templates::{names, shown};
 use crate::auth::Caller;
 use crate::builds::CANCELLED;
@@ -70,7 +70,7 @@ pub(super) async fn request_rebuild(
     PathName(text): PathName,
     Body(request): Body<NewTemplate>,
 ) -> Result<(StatusCode, Json<Template>), Refusal> {
-    let template = app.find_own_template(&caller.team, &text).await?;
+    let template = app.find_changeable_template(&caller.team, &text).await?;
     let (row, build_id, _) = app.request_build(&caller, request, Some(template.id)).await?;
     Ok((StatusCode::ACCEPTED, Json(waiting(row, build_id))))
 }
@@ -201,6 +201,9 @@ impl App {
                 );
                 return Err(Refusal::new(ErrorCode::Forbidden, text));
             }
+        }
+        if is_given(team, name.alias) {
+            return Err(given_refusal());
         }
         let tag = name.tag.map(normal_tag).transpose()?;
         let Ok(id) = name.alias.parse::<TemplateId>() else { return Ok((Wanted::Alias(name.alias.to_owned()), tag)) };

@@ -59,7 +59,7 @@ pub(super) async fn delete_template(
     {
         return Ok(StatusCode::NO_CONTENT);
     }
-    let template = app.find_own_template(&caller.team, &text).await?;
+    let template = app.find_changeable_template(&caller.team, &text).await?;
     if parse(&text.to_ascii_lowercase()).and_then(|name| name.tag.map(|tag| tag != DEFAULT_TAG)) == Some(true) {
         let text = format!(
             "{:?} names a tag, and this would delete the whole template: name it without a tag, or DELETE /templates/tags",

@@ -7,10 +7,13 @@ use cabana_types::{BuildId, ErrorCode, TeamId, TemplateId};
 use http::request::Parts;
 
 use super::App;
+use crate::auth::FIRST_TEAM;
 use crate::error::{Refusal, short};
 
 pub(super) use cabana_store::DEFAULT_TAG;
 
+/// The template that the server makes itself, and that others are built from.
+const GIVEN: &str = "base";
 /// Names that a refusal lists.
 const LISTED: usize = 20;
 
@@ -80,6 +83,18 @@ fn malformed() -> Refusal {
     Refusal::invalid("The path is not well formed")
 }
 
+/// Whether a team's template of this alias is the server's own.
+pub(super) fn is_given(team: &TeamId, alias: &str) -> bool {
+    team.as_str() == FIRST_TEAM && alias == GIVEN
+}
+
+/// What is told of changes to it.
+pub(super) fn given_refusal() -> Refusal {
+    Refusal::invalid(format!(
+        "{GIVEN} is the server's own template, which others are built from: it is neither built nor deleted by this API; choose another name"
+    ))
+}
+
 impl App {
     /// The template that a team means by a name. Its build is the one that the name's tag means.
     pub(super) async fn find_template(&self, team: &TeamId, text: &str) -> Result<Template, Refusal> {
@@ -117,6 +132,13 @@ impl App {
             return Err(Refusal::new(ErrorCode::Forbidden, text));
         }
         Ok(template)
+    }
+
+    /// The same, for changes that the server's own template does not take.
+    pub(super) async fn find_changeable_template(&self, team: &TeamId, text: &str) -> Result<Template, Refusal> {
+        let template = self.find_own_template(team, text).await?;
+        let given = template.aliases.iter().any(|alias| is_given(&template.team, alias));
+        if given { Err(given_refusal()) } else { Ok(template) }
     }
 
     /// The build that sandboxes of a template, found by this name, start from.

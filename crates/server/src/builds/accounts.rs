@@ -12,7 +12,9 @@ const MOST: u64 = 1 << 20;
 /// Opens something inside a root filesystem as a process in it would find it: links lead where they lead inside, never out.
 pub(super) fn open_inside(root: impl AsFd, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    // Without blocking, should there be a pipe; the kernel does not take that for a mere place.
+    let waits = if flags.contains(OFlags::PATH) { OFlags::empty() } else { OFlags::NONBLOCK };
+    let flags = flags | OFlags::CLOEXEC | waits;
     openat2(root, path.trim_start_matches('/'), flags, Mode::empty(), inside)
 }
 

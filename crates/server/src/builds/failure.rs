@@ -72,7 +72,7 @@ pub(super) fn short(text: &str) -> String {
 
 /// What usually helps, by what the tools of this world print.
 fn hint(text: &str) -> Option<&'static str> {
-    const HINTS: [(&[&str], &str); 7] = [
+    const HINTS: &[(&[&str], &str)] = &[
         (
             &["No space left on device", "Disk quota exceeded", "no space"],
             "the disk is full: give the template a larger one (diskSizeMB, --disk), or remove what a step leaves behind",
@@ -90,6 +90,14 @@ fn hint(text: &str) -> Option<&'static str> {
                 "cannot be reached",
             ],
             "there is no way to that host from here: check the network and name servers of the server, or use a mirror",
+        ),
+        (
+            &["Unable to locate package", "has no installation candidate"],
+            "the list of packages is not there or old: run apt-get update first, in the same step, or check the name",
+        ),
+        (
+            &["No matching distribution found", "E404", "404 Not Found"],
+            "there is no such package or version: check its name",
         ),
         (
             &[
@@ -139,6 +147,8 @@ mod tests {
             ("registry.lan does not give access to a/b: …", "credentials"),
             ("open: Permission denied", "root"),
             ("signal: killed", "memory"),
+            ("E: Unable to locate package x", "apt-get update"),
+            ("ERROR: No matching distribution found for x", "check its name"),
         ] {
             assert!(hint(text).is_some_and(|hint| hint.contains(part)), "{text}");
         }
