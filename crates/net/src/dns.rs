@@ -43,6 +43,10 @@ const CONNECTION_LIFE: Duration = Duration::from_secs(120);
 /// After an error of a socket that serves all.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// Bytes that the socket for all keeps until they are read: what some thousand queries take. The packet filter sees to it that no sandbox
+/// fills it alone.
+const BUFFER: usize = 4 << 20;
+
 /// How long to wait for the address to become free: the server before us may still be closing.
 const BIND_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -88,7 +92,9 @@ async fn bind(address: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
             tcp.set_reuseaddr(true)?;
             tcp.bind(address)?;
             let tcp = tcp.listen(128)?;
-            Ok((UdpSocket::bind(address).await?, tcp))
+            let udp = UdpSocket::bind(address).await?;
+            enlarge(&udp);
+            Ok((udp, tcp))
         };
         match bound.await {
             Err::<_, io::Error>(e) if e.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
@@ -96,6 +102,16 @@ async fn bind(address: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
             }
             outcome => return outcome,
         }
+    }
+}
+
+/// Gives a socket a large buffer: beyond what the machine allows everybody where we may, else as much as that.
+fn enlarge(socket: &UdpSocket) {
+    use nix::sys::socket::{setsockopt, sockopt};
+    let enlarged =
+        setsockopt(socket, sockopt::RcvBufForce, &BUFFER).or_else(|_| setsockopt(socket, sockopt::RcvBuf, &BUFFER));
+    if let Err(error) = enlarged {
+        debug!(%error, "the name server's buffer stays as it is");
     }
 }
 

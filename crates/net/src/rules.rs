@@ -23,6 +23,16 @@ pub(crate) const FLOWS: &str = "flows";
 /// Connections to the outside that one sandbox may have at once: the kernel's table is shared by all.
 const MOST_FLOWS: u32 = 4096;
 
+/// The set in which the kernel counts each sandbox's queries over UDP.
+pub(crate) const QUERIES: &str = "queries";
+
+/// Queries a second that one sandbox may send to the name server, and as many at once: the server's socket is shared by all, and what
+/// does not fit into its buffer is lost, whoever sent it. The sender asks again later.
+const QUERY_RATE: u32 = 500;
+
+/// After this long without a query the kernel forgets who asked.
+const QUERY_MEMORY: &str = "10s";
+
 /// Nothing a sandbox has any business with: "this" network, private, shared and link-local ranges, where clouds keep
 /// their metadata services, loopback, multicast and reserved.
 const CLOSED: &str = "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, \
@@ -30,8 +40,23 @@ const CLOSED: &str = "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// What the kernel shall count of each sandbox. Each needs a module that small kernels leave out.
+#[derive(Debug, Clone, Copy)]
+struct Counting {
+    flows: bool,
+    queries: bool,
+}
+
+/// Everything first, then what can be had.
+const COUNTINGS: [Counting; 4] = [
+    Counting { flows: true, queries: true },
+    Counting { flows: true, queries: false },
+    Counting { flows: false, queries: true },
+    Counting { flows: false, queries: false },
+];
+
 /// The whole table. `beyond` are slots in use that are above the number of slots we would make ourselves.
-fn table(plan: &Plan, offline: &[u32], beyond: &[u32], count_flows: bool) -> String {
+fn table(plan: &Plan, offline: &[u32], beyond: &[u32], counting: Counting) -> String {
     let (name, ours, dns) = (plan.table(), format!("\"{}*\"", plan.link_prefix()), plan.dns());
     let block = format!("{}/{BLOCK_PREFIX}", plan.block);
     let own: Vec<String> = (1..=plan.slots)
@@ -45,9 +70,19 @@ fn table(plan: &Plan, offline: &[u32], beyond: &[u32], count_flows: bool) -> Str
     // Refusing tells the program inside at once what dropping would tell it after two minutes.
     let refuse = "reject with icmpx admin-prohibited";
     let mut text = format!("table inet {name}\ndelete table inet {name}\ntable inet {name} {{\n");
-    let count = if count_flows {
+    let count = if counting.flows {
         let _ = writeln!(text, "  set {FLOWS} {{\n    type ipv4_addr\n    size {MOST_SLOTS}\n    flags dynamic\n  }}");
         format!("    ct state new add @{FLOWS} {{ ip saddr ct count over {MOST_FLOWS} }} {refuse}\n")
+    } else {
+        String::new()
+    };
+    let hush = if counting.queries {
+        let _ = writeln!(
+            text,
+            "  set {QUERIES} {{\n    type ipv4_addr\n    size {MOST_SLOTS}\n    flags dynamic,timeout\n    timeout {QUERY_MEMORY}\n  }}"
+        );
+        let over = format!("limit rate over {QUERY_RATE}/second burst {QUERY_RATE} packets");
+        format!("    ip daddr {dns} udp dport 53 update @{QUERIES} {{ ip saddr {over} }} counter drop\n")
     } else {
         String::new()
     };
@@ -98,7 +133,7 @@ fn table(plan: &Plan, offline: &[u32], beyond: &[u32], count_flows: bool) -> Str
   chain asking_host {{
     ct state established ct direction reply accept
     ct state related meta l4proto icmp accept
-    ip daddr {dns} udp dport 53 accept
+{hush}    ip daddr {dns} udp dport 53 accept
     ip daddr {dns} tcp dport 53 accept
     {refuse}
   }}
@@ -114,17 +149,24 @@ fn table(plan: &Plan, offline: &[u32], beyond: &[u32], count_flows: bool) -> Str
 
 /// Loads the table in place of what is there under its name.
 pub(crate) async fn load(plan: &Plan, offline: &[u32], used: &[u32]) -> Result<(), Error> {
-    match nft(&table(plan, offline, used, true)).await {
-        Ok(()) => Ok(()),
-        // Counting connections is a module that small kernels leave out; everything else is required.
-        Err(first) => match nft(&table(plan, offline, used, false)).await {
-            Ok(()) => {
-                warn!(reason = %first, "this kernel cannot limit the connections of a sandbox");
-                Ok(())
+    let mut refused: Option<Error> = None;
+    for counting in COUNTINGS {
+        match (nft(&table(plan, offline, used, counting)).await, &refused) {
+            (Ok(()), None) => return Ok(()),
+            (Ok(()), Some(reason)) => {
+                if !counting.flows {
+                    warn!(%reason, "this kernel cannot limit the connections of a sandbox");
+                }
+                if !counting.queries {
+                    warn!(%reason, "this kernel cannot limit how often a sandbox asks for names");
+                }
+                return Ok(());
             }
-            Err(_) => Err(first),
-        },
+            // Everything but the counting is required, so the first complaint is the one to tell.
+            (Err(error), _) => refused = refused.or(Some(error)),
+        }
     }
+    refused.map_or(Ok(()), Err)
 }
 
 /// Removes the table, if it is there.
