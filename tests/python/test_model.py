@@ -179,6 +179,6 @@ def test_random_walk(sequence, server, world):
             server.process = None
             server.start()
         walk.clean()
-    assert not Life(server).archives()
+    eventually(lambda: not Life(server).archives(), what="nothing is left in the archive")
     if sequence == SEQUENCES - 1:
         world.assert_restored()

@@ -205,7 +205,7 @@ def test_archive_and_back(sandboxes, api, server, figures):
     assert sandbox.commands.run("sha256sum deep/er/random").stdout == digest, "touched, restored, woken"
     figures.append(f"archive of 30 MB {took:.2f} s, restore by a touch {time.monotonic() - started:.2f} s")
     assert sandbox.commands.run("readlink link; ls -a ~ | grep -c bashrc || true").stdout == "deep\n0\n"
-    assert not any(sandbox.sandbox_id in path.name for path in (server.data / "archive").rglob("*"))
+    eventually(lambda: not any(sandbox.sandbox_id in path.name for path in (server.data / "archive").rglob("*")))
 
 
 def test_recycling_keeps_what_was_marked(boxes, api):

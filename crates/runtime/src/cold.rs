@@ -83,7 +83,7 @@ impl ColdStore {
     }
 
     /// Packs a disk and stores it as a new generation, whose number was never used before: streams it, reads it back and compares, and only then writes the manifest. After
-    /// an error or a cancellation nothing of it counts; what could be removed is removed. When this returns, no thread reads the disk
+    /// an error or a cancellation nothing of it counts; what could be removed is removed, after a cancellation without making the caller wait for it. When this returns, no thread reads the disk
     /// any more; if the future is dropped instead, one may for a moment.
     pub async fn put(
         &self,
@@ -95,13 +95,20 @@ impl ColdStore {
         let name = Name { id: id.clone(), generation };
         let result = self.try_put(&name, source, cancel).await;
         if result.is_err() {
-            // Also when it was cancelled: a generation that failed is never looked at again.
-            let cleaned = tokio::time::timeout(upload::CLEANUP, self.delete(id, generation)).await;
-            if !matches!(cleaned, Ok(Ok(()))) {
-                tracing::warn!(%id, generation, "an unfinished archive could not be removed now; it does not count");
-            }
+            // Also when it was cancelled: a generation that failed is never looked at again. Whoever cancels has other plans, and a store that does
+            // not answer must not keep them waiting.
+            let cleaning = tokio::spawn(self.clone().clean_up(name));
+            let _ = cancel.run_until_cancelled(cleaning).await;
         }
         result
+    }
+
+    async fn clean_up(self, name: Name) {
+        let Name { id, generation } = name;
+        let cleaned = tokio::time::timeout(upload::CLEANUP, self.delete(&id, generation)).await;
+        if !matches!(cleaned, Ok(Ok(()))) {
+            tracing::warn!(%id, generation, "an unfinished archive could not be removed now; it does not count");
+        }
     }
 
     async fn try_put(
@@ -131,7 +138,9 @@ impl ColdStore {
         let (packed, length, digest) = match (sent, packed.and_then(|packed| packed)) {
             (Ok(()), Ok(packed)) => packed,
             (Err(e), _) | (Ok(()), Err(e)) => {
-                upload.abort().await;
+                if let Some(taken_back) = upload.take_back() {
+                    let _ = cancel.run_until_cancelled(taken_back).await;
+                }
                 return Err(e);
             }
         };

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::unwritten;
 use crate::Error;
@@ -106,30 +106,25 @@ impl Upload {
         Ok(())
     }
 
-    /// Takes back what was sent.
-    pub(super) async fn abort(&mut self) {
-        self.under_way.shutdown().await;
-        if let Some(parts) = self.parts.take() {
-            take_back(parts, &self.path).await;
-        }
+    /// Takes back what was sent, if anything was, in a task of its own: it goes on also when nobody waits for it.
+    pub(super) fn take_back(&mut self) -> Option<JoinHandle<()>> {
+        let mut parts = self.parts.take()?;
+        let mut under_way = std::mem::take(&mut self.under_way);
+        let path = self.path.clone();
+        let runtime = tokio::runtime::Handle::try_current().ok()?;
+        Some(runtime.spawn(async move {
+            under_way.shutdown().await;
+            match tokio::time::timeout(CLEANUP, parts.abort()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::warn!(%error, %path, "an unfinished upload could not be taken back"),
+                Err(_) => tracing::warn!(%path, "an unfinished upload could not be taken back in time"),
+            }
+        }))
     }
 }
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        let Some(parts) = self.parts.take() else { return };
-        self.under_way.abort_all();
-        let path = self.path.clone();
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { take_back(parts, &path).await });
-        }
-    }
-}
-
-async fn take_back(mut parts: Box<dyn MultipartUpload>, path: &Path) {
-    match tokio::time::timeout(CLEANUP, parts.abort()).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(%error, %path, "an unfinished upload could not be taken back"),
-        Err(_) => tracing::warn!(%path, "an unfinished upload could not be taken back in time"),
+        self.take_back();
     }
 }

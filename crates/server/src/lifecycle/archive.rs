@@ -2,6 +2,7 @@
 //! only when the disk is back.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cabana_runtime::error::chain;
 use cabana_runtime::{ColdSource, PackLimits, PackSelection};
@@ -9,12 +10,15 @@ use cabana_store::Sandbox;
 use cabana_types::SandboxId;
 use cabana_types::sandbox::{PauseCause, Rest, State, Step};
 use jiff::Timestamp;
+use tokio::task::JoinHandle;
 
 use super::Lifecycle;
 use super::drive::{ChangeError, INTERRUPTED, Went};
 use super::sleep::Pause;
 use crate::failpoint;
 
+/// How long the end of a sandbox waits until its archive is removed. That goes on without it, or is done by the housekeeping.
+const STORE_WAIT: Duration = Duration::from_secs(1);
 /// What outlives the recycling of every sandbox, below its working directory.
 const ALWAYS_KEPT: [&str; 2] = ["artifacts", "user-uploads"];
 
@@ -48,6 +52,23 @@ impl Lifecycle {
             }
         })
         .await
+    }
+
+    /// Whoever wants a sandbox up need not wait until it is archived, which an earlier server began: its disk is still there. The caller holds
+    /// the lock.
+    pub(super) async fn leave_archiving(&self, id: &SandboxId) -> Result<(), ChangeError> {
+        let Some(Sandbox { state: State::Archiving { generation, .. }, .. }) = self.store.sandbox(id).await? else {
+            return Ok(());
+        };
+        let told = "it is wanted up".to_owned();
+        match self.store.step_because(id.clone(), Step::SleepOn, told, Timestamp::now()).await {
+            Ok(_) => {
+                self.drop_archive(id, generation);
+                Ok(())
+            }
+            Err(cabana_store::Error::Refused(_)) => Err(self.ended(id).await),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Brings a disk back from cold storage without waking its sandbox.
@@ -110,7 +131,8 @@ impl Lifecycle {
                 failpoint::hit("restore.unpacked");
                 self.store.step(id.clone(), Step::Restored, Timestamp::now()).await?;
                 failpoint::hit("restore.written");
-                self.drop_archive(id, generation).await;
+                // The disk is back: whoever waits for it need not wait for the store.
+                self.drop_archive(id, generation);
                 Ok(Went::On)
             }
             Err(error) => {
@@ -127,18 +149,23 @@ impl Lifecycle {
         }
     }
 
-    async fn drop_archive(&self, id: &SandboxId, generation: u32) {
-        if let Err(error) = self.cold.delete(id, generation.into()).await {
-            tracing::warn!(sandbox = %id, error = chain(&error), "could not remove an archive; the housekeeping will");
-        }
+    /// Removes an archive that nobody needs any more, in a task of its own.
+    fn drop_archive(&self, id: &SandboxId, generation: u32) -> JoinHandle<()> {
+        let (cold, id) = (Arc::clone(&self.cold), id.clone());
+        self.tasks.spawn(async move {
+            if let Err(error) = cold.delete(&id, generation.into()).await {
+                tracing::warn!(sandbox = %id, error = chain(&error), "could not remove an archive; the housekeeping will");
+            }
+        })
     }
 
-    /// Removes what a sandbox that ends has in cold storage.
+    /// Removes what a sandbox that ends has in cold storage. A store that does not answer is not waited for.
     pub(super) async fn drop_archives(&self, id: &SandboxId) {
         if let Ok(Some(sandbox)) = self.store.sandbox(id).await
             && sandbox.archives > 0
         {
-            self.drop_archive(id, sandbox.archives).await;
+            let dropped = self.drop_archive(id, sandbox.archives);
+            let _ = tokio::time::timeout(STORE_WAIT, dropped).await;
         }
     }
 
@@ -154,7 +181,7 @@ impl Lifecycle {
         for archive in found {
             let entry = self.registry.get(&archive.id);
             // Nothing changes while we look.
-            let _held = match &entry {
+            let held = match &entry {
                 Some(entry) => Some(entry.lock.lock().await),
                 None => None,
             };
@@ -168,6 +195,8 @@ impl Lifecycle {
                 // What this server never knew may be another's.
                 Ok(None) | Err(_) => true,
             };
+            // What is not needed never will be: numbers of archives only grow. So nobody has to wait for the store.
+            drop(held);
             if !needed {
                 self.forget_archive(&archive.id, archive.generation).await;
             }

@@ -21,8 +21,8 @@ impl Lifecycle {
     pub(super) fn sweep(self: &Arc<Self>, id: &SandboxId) -> Arc<Entry> {
         self.withdraw(id);
         let entry = self.registry.entry(id);
-        entry.interrupt();
         entry.doomed.cancel();
+        entry.interrupt();
         self.tasks.spawn(Arc::clone(self).sweep_until_gone(Arc::clone(&entry), id.clone()));
         entry
     }

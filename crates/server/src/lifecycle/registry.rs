@@ -1,6 +1,7 @@
 //! Every sandbox of which something may be in the world, in memory, and which of them take one of the places for those that are up.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cabana_types::SandboxId;
@@ -21,23 +22,48 @@ pub(super) struct Entry {
     pub(super) meter: Mutex<Option<Meter>>,
     /// Stops work under way that takes long, when somebody wants something else of the sandbox.
     interrupt: Mutex<CancellationToken>,
+    /// How many do, and have not got the lock yet.
+    wanted: AtomicUsize,
     /// Cancelled when it is to be removed.
     pub(super) doomed: CancellationToken,
 }
 
 impl Entry {
-    /// A token for work that takes long.
+    /// A token for work that takes long. It is cancelled already if somebody waits for the work's end.
     pub(super) fn interruptible(&self) -> CancellationToken {
         let mut interrupt = self.interrupt.lock().unwrap_or_else(PoisonError::into_inner);
-        if interrupt.is_cancelled() {
-            *interrupt = CancellationToken::new();
+        if self.wanted.load(Ordering::SeqCst) == 0 && !self.doomed.is_cancelled() {
+            if interrupt.is_cancelled() {
+                *interrupt = CancellationToken::new();
+            }
+        } else {
+            interrupt.cancel();
         }
         interrupt.clone()
+    }
+
+    /// Takes the lock for something else than what is under way, which is stopped if it takes long.
+    pub(super) async fn take(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.wanted.fetch_add(1, Ordering::SeqCst);
+        let wanting = Wanting(&self.wanted);
+        self.interrupt();
+        let held = self.lock.lock().await;
+        drop(wanting);
+        held
     }
 
     /// Stops such work.
     pub(super) fn interrupt(&self) {
         self.interrupt.lock().unwrap_or_else(PoisonError::into_inner).cancel();
+    }
+}
+
+/// Somebody who wants the lock, also if given up.
+struct Wanting<'a>(&'a AtomicUsize);
+
+impl Drop for Wanting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -102,5 +128,39 @@ impl Registry {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_comes_before_the_long_work_begins_interrupts_it_too() {
+        let entry = Arc::new(Entry::default());
+        let held = entry.lock.lock().await;
+        assert!(!entry.interruptible().is_cancelled(), "nobody wants anything");
+        let other = Arc::clone(&entry);
+        let waiting = tokio::spawn(async move { drop(other.take().await) });
+        while entry.wanted.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert!(entry.interruptible().is_cancelled());
+        drop(held);
+        waiting.await.expect("taken");
+        assert!(!entry.interruptible().is_cancelled(), "it was served");
+        entry.doomed.cancel();
+        assert!(entry.interruptible().is_cancelled(), "one that is to be removed");
+    }
+
+    #[tokio::test]
+    async fn who_gives_up_waiting_wants_nothing_any_more() {
+        let entry = Entry::default();
+        let held = entry.lock.lock().await;
+        let early = entry.interruptible();
+        let gave_up = tokio::time::timeout(std::time::Duration::from_millis(1), entry.take()).await;
+        assert!(gave_up.is_err() && early.is_cancelled());
+        drop(held);
+        assert!(!entry.interruptible().is_cancelled());
     }
 }

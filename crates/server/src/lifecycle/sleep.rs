@@ -52,10 +52,9 @@ impl Lifecycle {
             return Err(ChangeError::ShuttingDown);
         }
         let entry = self.registry.get(id).ok_or_else(|| cabana_store::Error::NoSandbox(id.clone()))?;
-        entry.interrupt();
         let (this, own) = (Arc::clone(self), id.clone());
         let task = self.tasks.spawn(async move {
-            let _held = entry.lock.lock().await;
+            let _held = entry.take().await;
             let done = act(Arc::clone(&this), own.clone()).await;
             if let Err(ChangeError::Store(error)) = &done
                 && !matches!(error, cabana_store::Error::Refused(_) | cabana_store::Error::NoSandbox(_))
@@ -113,6 +112,7 @@ impl Lifecycle {
         let told = Arc::clone(&woke);
         let sandbox = self
             .change(id, move |this, id| async move {
+                this.leave_archiving(&id).await?;
                 let mut sandbox = this.drive(&id, Some(seconds)).await?;
                 if sandbox.state == State::Running {
                     return Ok(sandbox);
@@ -150,6 +150,7 @@ impl Lifecycle {
     /// what is half done is brought to its end.
     pub async fn recover_sandbox(self: &Arc<Self>, id: &SandboxId, why: PauseCause) -> Result<Sandbox, ChangeError> {
         self.change(id, move |this, id| async move {
+            this.leave_archiving(&id).await?;
             let mut sandbox = match this.drive(&id, None).await {
                 // It stayed as it was; that can be worked with.
                 Err(ChangeError::Failed { .. }) => this.store.sandbox(&id).await?,
