@@ -160,19 +160,41 @@ def test_a_stampede_wakes_once(sandboxes, server, api):
     assert kinds.count("resumed") == 1
 
 
-def test_idle_means_idle(boxes, server, api):
+@pytest.fixture
+def attentive(server, api):
+    """The server looks at its sandboxes every second. Answers with what waits until it has done so some times."""
+    server.stop()
+    server.settings["CABANA_METRICS_SECONDS"] = "1"
+    server.start()
+    team = api.get("/teams").json[0]["teamID"]
+    rounds = lambda: len(api.get(f"/teams/{team}/metrics").json)
+
+    def look(times: int) -> None:
+        # A round is recorded when it begins, so one more must have begun.
+        seen = rounds()
+        eventually(lambda: rounds() > seen + times, within=60, every=0.2, what=f"{times} looks at every sandbox")
+
+    yield look
+    server.stop()
+    del server.settings["CABANA_METRICS_SECONDS"]
+    server.start()
+
+
+def test_idle_means_idle(attentive, boxes, server, api):
     box = boxes(timeout=600, idleTimeout=2, autoResume={"enabled": True}, autoPause=True)
     state = lambda: api.get(f"/sandboxes/{box.id}").json["phase"]
     sandbox = Sandbox.connect(box.id, timeout=600)
-    # A command that only waits is work.
+    # A command that only waits is work, also when nobody listens to it.
     waiting = sandbox.commands.run("sleep 1000", background=True, timeout=0)
-    time.sleep(8)
+    waiting.disconnect()
+    attentive(6)
     assert state() == "running"
-    waiting.kill()
+    sandbox.commands.kill(waiting.pid)
     # So is one that computes, even if nobody knows of it.
-    sandbox.commands.run("setsid timeout 9 sh -c 'while :; do :; done' >/dev/null 2>&1 &")
-    time.sleep(7)
+    pid = sandbox.commands.run("setsid sh -c 'while :; do :; done' >/dev/null 2>&1 & echo $!").stdout.strip()
+    attentive(6)
     assert state() == "running"
+    sandbox.commands.run(f"kill {pid}")
     eventually(lambda: state() == "paused", within=40)
     assert "idle" in api.get(f"/sandboxes/{box.id}").json["reason"]
     assert sandbox.commands.run("echo awake").stdout == "awake\n"
