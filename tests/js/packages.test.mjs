@@ -10,11 +10,11 @@ test('packages', async () => {
     .fromBaseImage()
     .aptInstall(['bc'], { noInstallRecommends: true })
     .pipInstall('six==1.17.0')
-    .npmInstall('ms@2.1.3', { g: true })
+    .npmInstall('left-pad@1.3.0', { g: true })
   const built = name('packages')
   await Template.build(template, built)
   await inside(built, async (sandbox) => {
-    const seen = await shown(sandbox, "echo 6*7 | bc; python3 -c 'import six; print(six.__version__)'; npm ls -g | grep -c ms@")
+    const seen = await shown(sandbox, "echo 6*7 | bc; python3 -c 'import six; print(six.__version__)'; npm ls -g | grep -c left-pad")
     assert.deepEqual(seen, ['42', '1.17.0', '1'])
   })
 })

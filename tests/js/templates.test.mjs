@@ -93,7 +93,7 @@ test('tags', async () => {
   const version = (text) => Template().fromTemplate('base').runCmd(`echo ${text} > ~/version`)
   const read = (reference) => inside(reference, (sandbox) => sandbox.files.read('version'))
   const first = await Template.build(version('one'), `${tagged}:v1`)
-  const second = await Template.build(version('two'), tagged, { tags: ['v2'] })
+  const second = await Template.build(version('two'), tagged, { tags: ['v2', 'default'] })
   const tags = async () => Object.fromEntries((await Template.getTags(tagged)).map((row) => [row.tag, row.buildId]))
   assert.deepEqual(await tags(), { v1: first.buildId, v2: second.buildId, default: second.buildId })
   assert.equal(await read(tagged), 'two\n')

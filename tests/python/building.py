@@ -107,7 +107,7 @@ class Builder:
             text=True,
         )
 
-    def attempt(self, directory: Path, name: str, *options: str, within: float = 300.0) -> Done:
+    def attempt(self, directory: Path, name: str, *options: str, within: float = 120.0) -> Done:
         started = time.monotonic()
         done = self.cabana("template", "build", str(directory), "--name", name, *options, within=within)
         assert "panicked" not in done.stderr, done.stderr

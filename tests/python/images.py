@@ -55,7 +55,7 @@ def busybox() -> Image:
 
 
 def service() -> Image:
-    """Knows by itself how it wants to run: user, directory, environment, command and port."""
+    """Knows by itself how it wants to run: user, directory, environment, command, check and port."""
     page = Layer.of({"srv": None, "srv/index.html": "served by the image\n", "srv/who": "the image\n"})
     return image(
         [busybox_layer(), page],
@@ -64,6 +64,7 @@ def service() -> Image:
         WorkingDir="/srv",
         Entrypoint=["httpd", "-f", "-v"],
         Cmd=["-p", "8080", "-h", "/srv"],
+        Healthcheck={"Test": ["CMD-SHELL", "wget -q -O- http://127.0.0.1:8080/"]},
         ExposedPorts={"8080/tcp": {}},
         Labels={"made.by": "the test"},
     )

@@ -2,6 +2,7 @@
 kept, and again after its last file has changed, when only that and what follows is done again."""
 
 import json
+import os
 import tarfile
 import time
 from io import BytesIO
@@ -15,13 +16,21 @@ from e2b import CommandExitException
 from building import Builder, context
 from waiting import eventually
 
-HELLO, CHANGED = "hello", "another greeting"
+# What is built is kept from run to run: what must be new has a mark of this one.
+MARK = os.urandom(4).hex()
+HELLO, CHANGED = "hello", f"another greeting {MARK}"
 
 
-def answer(sandbox, server, port: int, path: str = "/") -> requests.Response:
-    """What the sandbox's port says. The start command was ready when the sandbox was there, so nothing is waited for."""
+def answer(sandbox, server, port: int) -> requests.Response:
+    """What the sandbox's port says. A start command with a ready check was ready when the sandbox was there, so nothing is waited for."""
     headers = {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": str(port)}
-    return requests.get(server.url + path, headers=headers, timeout=20)
+    return requests.get(server.url, headers=headers, timeout=20)
+
+
+def first_answer(sandbox, server, port: int) -> requests.Response:
+    """The same where there is no check: the program may take a moment."""
+    said = lambda: (response := answer(sandbox, server, port)).status_code == 200 and response
+    return eventually(said, within=20, what=f"port {port} answers")
 
 
 def flask(sandbox, server, greeting: str) -> None:
@@ -37,14 +46,14 @@ def node(sandbox, server, greeting: str) -> None:
 
 
 def cpp(sandbox, server, greeting: str) -> None:
-    assert answer(sandbox, server, 8080).text.strip() == greeting
+    assert first_answer(sandbox, server, 8080).text.strip() == greeting
     assert "g++" in sandbox.files.read("/etc/toolchain.txt", user="root")
     assert not sandbox.files.exists("/src", user="root"), "the stages before stay behind"
     assert not sandbox.files.exists("/usr/bin/g++", user="root")
 
 
 def scratch(sandbox, server, greeting: str) -> None:
-    assert answer(sandbox, server, 8080).text.strip() == greeting
+    assert first_answer(sandbox, server, 8080).text.strip() == greeting
     entries = {entry.name for entry in sandbox.files.list("/", user="root")}
     assert {"main", "data"} <= entries and not entries & {"bin", "usr", "lib"}, entries
     assert sandbox.files.get_info("/data/greeting.txt", user="root").mode == 0o444
@@ -126,7 +135,7 @@ def ignored(sandbox, server, greeting: str) -> None:
 
 
 def entrypoint(sandbox, server, greeting: str) -> None:
-    assert greeting in answer(sandbox, server, 9000).text
+    assert greeting in first_answer(sandbox, server, 9000).text
     assert sandbox.files.read("/var/lib/app/arguments") == "serve\n9000\na b\n$HOME\n"
     assert sandbox.commands.run("whoami; pwd").stdout == "user\n/site\n"
 
@@ -137,11 +146,11 @@ CASES: dict[str, tuple[tuple[str, ...], Callable, str, str]] = {
     "node": ((), node, "greeting.json", json.dumps({"greeting": CHANGED})),
     "cpp": (("library/debian:12",), cpp, "greeting.txt", CHANGED),
     "scratch": ((), scratch, "greeting.txt", CHANGED),
-    "packages": ((), packages, "report.sh", "#!/bin/sh\necho changed\n"),
-    "nonroot": ((), nonroot, "numbers.txt", "4\n5\n"),
-    "heredocs": ((), heredocs, "last.txt", "changed\n"),
-    "arguments": ((), arguments, "tool.sh", "#!/bin/sh\necho changed\n"),
-    "ignored": ((), ignored, "src/one.txt", "changed\n"),
+    "packages": ((), packages, "report.sh", f"#!/bin/sh\necho changed # {MARK}\n"),
+    "nonroot": ((), nonroot, "numbers.txt", f"4\n{int(MARK, 16)}\n"),
+    "heredocs": ((), heredocs, "last.txt", f"changed {MARK}\n"),
+    "arguments": ((), arguments, "tool.sh", f"#!/bin/sh\necho changed # {MARK}\n"),
+    "ignored": ((), ignored, "src/one.txt", f"changed-{MARK}\n"),
     "entrypoint": ((), entrypoint, "page.html", CHANGED),
 }
 
@@ -197,7 +206,7 @@ def test_build_arguments(builder, tmp_path):
     assert sandbox.files.read("/opt/app-2.5/report").splitlines()[1] == "plain 2.5|x"
     assert sandbox.commands.run("pwd; echo $APP_VERSION").stdout == "/opt/app-2.5/bin\n2.5\n"
     # The same words with other values are other steps.
-    other = builder.build(directory, name, "--build-arg", "VERSION=2.6")
+    other = builder.build(directory, name, "--build-arg", f"VERSION=2.{MARK}")
     assert any(step.text.startswith("RUN") for step in other.steps) and not other.cached(), other.log
 
 
@@ -221,7 +230,7 @@ def test_no_cache(builder, tmp_path):
 
 def test_steps_are_shared_between_templates(builder, tmp_path):
     """The cache is by what is done, not by whom: another template that begins the same way begins where it ends."""
-    text = f"FROM base\nRUN echo {tmp_path.name} > /same\n"
+    text = f"FROM base\nRUN echo {MARK} > /same\n"
     builder.build(context(tmp_path / "a", Dockerfile=text), builder.name("a"))
     second = builder.build(context(tmp_path / "b", Dockerfile=text + "RUN echo more > /more\n"), builder.name("b"))
     assert [step.cached for step in second.steps if step.text.startswith("RUN")] == [True, False], second.log
@@ -229,7 +238,7 @@ def test_steps_are_shared_between_templates(builder, tmp_path):
 
 def test_only_what_is_copied_counts(builder, tmp_path):
     """A file that no step copies, its time and its owner change nothing; its content and its mode do."""
-    directory = context(tmp_path, Dockerfile="FROM base\nCOPY used /used\nRUN ls -l /used\n", used="1", unused="1")
+    directory = context(tmp_path, Dockerfile="FROM base\nCOPY used /used\nRUN ls -l /used\n", used=MARK, unused="1")
     name = builder.name("copied")
     builder.build(directory, name)
     (directory / "unused").write_text("2")

@@ -81,8 +81,14 @@ def test_rm(builder: Builder, cabana, tmp_path):
     assert not {alias for row in json.loads(cabana("ls", "--json")) for alias in row["aliases"]} & {*names}
     done = builder.cabana("template", "rm", names[0])
     assert done.returncode == 1 and names[0] in done.stderr, done
+
+
+def test_the_base_template_stays(builder: Builder, tmp_path):
+    """Everything begins with it: nobody can take it away."""
     done = builder.cabana("template", "rm", "base")
-    assert done.returncode == 1, "the template that everything begins with stays"
+    assert done.returncode == 1 and "base" in done.stderr, done
+    assert builder.details("base").status == 200
+    builder.build(context(tmp_path, Dockerfile="FROM base\n"), builder.name("after"))
 
 
 def test_logs(builder: Builder, cabana, tmp_path):
