@@ -13,7 +13,7 @@ use crate::error::chain;
 use crate::ledger::Ledger;
 use crate::links::Links;
 use crate::plan::Plan;
-use crate::rules::{FLOWS, OFFLINE};
+use crate::rules::{FLOWS, OFFLINE, QUERIES};
 use crate::{Error, namespace, netfilter};
 
 /// After which a slot that could not be deleted is tried again.
@@ -134,6 +134,7 @@ fn leave_sets(plan: &Plan, batch: &[u32]) -> Result<(), Error> {
         netfilter::remove(&table, set, &addresses).map_err(Error::io("take sandboxes out of the packet filter"))
     };
     leave(FLOWS, &mut batch.iter())?;
+    leave(QUERIES, &mut batch.iter())?;
     leave(OFFLINE, &mut batch.iter().filter(|&&index| plan.offline_mark(index).exists()))
 }
 

@@ -24,7 +24,7 @@ pub(crate) const FLOWS: &str = "flows";
 const MOST_FLOWS: u32 = 4096;
 
 /// The set in which the kernel counts each sandbox's queries over UDP.
-const QUERIES: &str = "queries";
+pub(crate) const QUERIES: &str = "queries";
 
 /// Queries a second that one sandbox may send to the name server, and as many at once: the server's socket is shared by all, and what
 /// does not fit into its buffer is lost, whoever sent it. The sender asks again later.

@@ -140,7 +140,7 @@ impl Native {
         let (answer, answered) = oneshot::channel();
         let fds = [
             slot.netns.as_fd(),
-            template.as_ref().map_or(disk.dir.as_fd(), |template| template.as_fd()),
+            template.as_ref().map_or_else(|| disk.dir.as_fd(), |template| template.as_fd()),
             disk.dir.as_fd(),
             listener.as_fd(),
             config.as_fd(),

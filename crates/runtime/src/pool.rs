@@ -15,6 +15,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 const STRICT: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 /// Everyone may pass through, as through the root directory of any system.
 const OPEN_TO_ALL: Mode = Mode::from_raw_mode(0o755);
-/// At most this many quota groups are tried again at each deletion, and this often without one.
+/// At most this many quota groups are tried again at each deletion, which shall be quick; all of them this often.
 const RETRIED: usize = 8;
 const LEFTOVERS_EVERY: Duration = Duration::from_secs(3);
 /// How long after the opening quota groups of an earlier server are looked for.
@@ -96,6 +97,8 @@ struct Inner {
     builds: Mutex<HashMap<BuildId, Arc<OwnedFd>>>,
     /// Quota groups of deleted subvolumes that the kernel was not ready to remove.
     leftover: Mutex<VecDeque<u64>>,
+    /// Whether subvolumes were deleted that the kernel may not have begun to free.
+    deleted: AtomicBool,
 }
 
 /// The storage pool.
@@ -329,6 +332,7 @@ impl Inner {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
             done => done?,
         }
+        self.deleted.store(true, Ordering::Relaxed);
         if quotas != QuotaState::Off {
             self.forget_quota_group(id);
         }
@@ -339,33 +343,40 @@ impl Inner {
     /// freeing it: then it is tried again at later deletions, and at the latest when the pool is opened.
     fn forget_quota_group(&self, id: u64) {
         self.leftover.lock().unwrap_or_else(PoisonError::into_inner).push_back(id);
-        self.forget_leftovers();
+        self.forget_leftovers(RETRIED);
     }
 
-    fn forget_leftovers(&self) {
-        let mut leftover = self.leftover.lock().unwrap_or_else(PoisonError::into_inner);
-        for _ in 0..RETRIED.min(leftover.len()) {
-            let Some(id) = leftover.pop_front() else { break };
+    /// Tries each once, at most so many.
+    fn forget_leftovers(&self, most: usize) {
+        let leftover = || self.leftover.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..most.min(leftover().len()) {
+            // Not under the lock: the kernel may take its time, and deletions must not wait for it.
+            let Some(id) = leftover().pop_front() else { break };
             match btrfs::remove_qgroup(&self.sandboxes, id) {
                 Ok(true) => {}
-                Ok(false) => leftover.push_back(id),
+                Ok(false) => leftover().push_back(id),
                 Err(error) => tracing::debug!(%error, id, "a quota group is left until the next start"),
             }
         }
     }
 }
 
-/// Quota groups go when the kernel has freed what is in them, of which it gives no sign. Those that an earlier server left may
-/// not be free yet when the pool is opened, so they are looked for a while longer.
+/// Deleted subvolumes are freed when the kernel next writes its trees, so it is made to, once for all that were deleted since. Quota groups go when it has
+/// freed what is in them, of which it gives no sign. Those that an earlier server left may not be free yet when the pool is opened, so they are
+/// looked for a while longer.
 async fn retry_leftovers(pool: Weak<Inner>) {
     let opened = tokio::time::Instant::now();
     loop {
         tokio::time::sleep(LEFTOVERS_EVERY).await;
         let Some(pool) = pool.upgrade() else { return };
         let young = opened.elapsed() < STRANGERS_FOR;
-        if young || !pool.leftover.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+        let deleted = pool.deleted.swap(false, Ordering::Relaxed);
+        if young || deleted || !pool.leftover.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
             let retried = tokio::task::spawn_blocking(move || {
-                pool.forget_leftovers();
+                if deleted && let Err(error) = btrfs::start_commit(&pool.sandboxes) {
+                    tracing::debug!(%error, "what was deleted is freed a little later");
+                }
+                pool.forget_leftovers(usize::MAX);
                 if young {
                     place::sweep_quotas(&pool)
                 }

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use cabana_jail::btrfs::{self, QuotaState};
@@ -62,6 +63,7 @@ fn open_locked(data_dir: &Path, data: OwnedFd, config: PoolConfig) -> Result<Inn
         layers,
         builds: Mutex::new(HashMap::new()),
         leftover: Mutex::new(VecDeque::new()),
+        deleted: AtomicBool::new(false),
     };
     sweep(&inner)?;
     Ok(inner)

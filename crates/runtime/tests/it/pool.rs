@@ -334,6 +334,28 @@ async fn without_btrfs_directories_do() {
     assert!(Path::new("/usr").is_dir());
 }
 
+/// The kernel by itself frees what was deleted half a minute later.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_deleted_is_soon_free() {
+    let data = Data::new();
+    let pool = data.open().await;
+    let root = data.path().join("pool");
+    let before = btrfs::qgroups(open(&root)).expect("quota groups").len();
+    for n in 0..20 {
+        let disk = pool.create_disk(&sandbox(n), 64 * MIB).await.expect("a disk");
+        std::fs::write(path_of(&disk.dir).join("upper/file"), vec![1; 1 << 20]).expect("written");
+    }
+    btrfs::sync(open(&root)).expect("a commit");
+    for n in 0..20 {
+        pool.delete_disk(&sandbox(n)).await.expect("deleted");
+    }
+    let end = Instant::now() + Duration::from_secs(20);
+    while btrfs::qgroups(open(&root)).expect("quota groups").len() > before {
+        assert!(Instant::now() < end, "what was deleted is not free after 20 s");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn making_and_deleting_disks_is_quick_and_leaves_nothing() {
     const CYCLES: u32 = 200;

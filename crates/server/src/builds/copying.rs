@@ -81,7 +81,7 @@ impl Files {
                 let placed = unpack::apply(reader, root, Whiteouts::Ignore, limits, stop);
                 // Where unpacking failed, packing fails for want of a reader: its error is not the cause.
                 let packed = packing.join().unwrap_or(Err(Error::Cancelled));
-                placed.and_then(|_| packed)
+                placed.and(packed)
             })?;
         }
         for (name, _) in archives {

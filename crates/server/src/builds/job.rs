@@ -183,9 +183,14 @@ impl Job {
             None => None,
         };
         let mut boot = boot_of(&last);
-        // What an image runs by itself (a shell, an interpreter) is not what a sandbox is for, unless the Dockerfile says so.
-        if inherited.is_some_and(|image| (&image.entrypoint, &image.cmd) == (&last.entrypoint, &last.cmd)) {
+        // What an image runs by itself (a shell, an interpreter) is not what a sandbox is for, unless the Dockerfile says so; nor is a check of it.
+        if let Some(image) = inherited
+            && (&image.entrypoint, &image.cmd) == (&last.entrypoint, &last.cmd)
+        {
             boot.start = None;
+            if image.healthcheck == last.healthcheck {
+                boot.ready = None;
+            }
         }
         Ok(Made { ground, boot })
     }

@@ -132,7 +132,7 @@ fn a_build_is_followed_to_its_end() {
     );
     begin(&server, &build);
     let texts: Vec<String> = (0..250).map(|n| format!("line {n}")).collect();
-    let level = |n: usize| if n % 2 == 0 { LogLevel::Info } else { LogLevel::Debug };
+    let level = |n: usize| if n.is_multiple_of(2) { LogLevel::Info } else { LogLevel::Debug };
     let lines: Vec<_> = (1000..).zip(&texts).enumerate().map(|(n, (at, text))| (at, level(n), text.as_str())).collect();
     say(&server, &build, &lines);
     assert_eq!(status("?limit=1")["status"], "building");
