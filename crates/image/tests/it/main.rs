@@ -5,6 +5,7 @@
 mod archive;
 mod copies;
 mod dockerfiles;
+mod fuzz;
 mod hostile_layers;
 mod hostile_registries;
 mod layers;
