@@ -166,7 +166,9 @@ impl Guest {
 
     /// Starts a script; `extra` are further fields of the request.
     pub(crate) fn command_with(&self, headers: &[(&str, &str)], extra: &Value, script: &str) -> Frames {
-        let mut message = json!({"process": {"cmd": "/bin/bash", "args": ["-l", "-c", script]}});
+        // Without a home: what the login files of this machine's root do is not the daemon's affair, and some leave locks when they are killed.
+        let home = json!({"HOME": "/nonexistent"});
+        let mut message = json!({"process": {"cmd": "/bin/bash", "args": ["-l", "-c", script], "envs": home}});
         for (key, value) in extra.as_object().unwrap() {
             message[key] = value.clone();
         }
