@@ -349,7 +349,9 @@ impl Inner {
     /// Tries each once, at most so many.
     fn forget_leftovers(&self, most: usize) {
         let leftover = || self.leftover.lock().unwrap_or_else(PoisonError::into_inner);
-        for _ in 0..most.min(leftover().len()) {
+        // In a line of its own: what stands in the head of the loop would be locked until its end.
+        let waiting = leftover().len();
+        for _ in 0..most.min(waiting) {
             // Not under the lock: the kernel may take its time, and deletions must not wait for it.
             let Some(id) = leftover().pop_front() else { break };
             match btrfs::remove_qgroup(&self.sandboxes, id) {
