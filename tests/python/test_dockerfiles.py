@@ -147,7 +147,7 @@ CASES: dict[str, tuple[tuple[str, ...], Callable, str, str]] = {
     "cpp": (("library/debian:12",), cpp, "greeting.txt", CHANGED),
     "scratch": ((), scratch, "greeting.txt", CHANGED),
     "packages": ((), packages, "report.sh", f"#!/bin/sh\necho changed # {MARK}\n"),
-    "nonroot": ((), nonroot, "numbers.txt", f"4\n{int(MARK, 16)}\n"),
+    "nonroot": ((), nonroot, "numbers.txt", f"4\n{int(MARK[:5], 16)}\n"),
     "heredocs": ((), heredocs, "last.txt", f"changed {MARK}\n"),
     "arguments": ((), arguments, "tool.sh", f"#!/bin/sh\necho changed # {MARK}\n"),
     "ignored": ((), ignored, "src/one.txt", f"changed-{MARK}\n"),

@@ -95,13 +95,15 @@ def test_full_disk(builder: Builder, tmp_path):
         ("FROM base\nENV\n", 2, "ENV"),
         ("FROM base\nCOPY --from=nothing.test/never /a /b\nUSER a b\n", 3, "USER"),
         ("FROM base\nRUN cat <<EOF\nnever ends\n", 2, "EOF"),
+        ("FROM base\nCOPY Dockerfile /etc/passwd/x\n", 2, "passwd"),
+        ("FROM base\nWORKDIR /etc/passwd/x\n", 2, "passwd"),
         ("FROM $NOTHING\n", 1, "NOTHING"),
         ("", 1, "FROM"),
     ],
     ids=lambda value: value.split("\n")[1][:20] if isinstance(value, str) and "\n" in value else "",
 )
 def test_what_cannot_be_built(text, line, said, builder: Builder, tmp_path):
-    """Refused before anything runs, with the line."""
+    """Refused before anything runs, or where it is tried, with the line."""
     (tmp_path / "outside").write_text("secret")
     started = time.monotonic()
     done = builder.attempt(context(tmp_path / "context", Dockerfile=text), builder.name("refused"))

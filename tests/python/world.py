@@ -93,17 +93,21 @@ def subvolumes(data: Path) -> set[str]:
     return {path for path in volumes(data) if not kept(path)}
 
 
+STALE = " without a subvolume"
+
+
 def qgroups(data: Path) -> set[str]:
     """But those of what builds keep. That may also be a group whose subvolume is gone: data is counted where it was written first, for as long as
     any subvolume has it. One that counts nothing is left over."""
-    paths = {f"0/{number}": path for path, number in volumes(data).items()}
+    paths = {f"0/{number}": path for path, number in volumes(data).items()} | {"0/5": "/"}
     found = set()
     for place in btrfs(data):
         for row in run("btrfs", "qgroup", "show", "--raw", place).splitlines()[2:]:
             group, used = row.split()[:2]
-            of_builds = kept(paths[group]) if group in paths else group != "0/5" and int(used) > 0
-            if group.startswith("0/") and not of_builds:
+            if group in paths and not kept(paths[group]):
                 found.add(group)
+            elif group.startswith("0/") and group not in paths and int(used) == 0:
+                found.add(f"{group}{STALE}")
     return found
 
 
@@ -149,7 +153,8 @@ class World:
         for name, before in self.parts.items():
             after = later.parts[name]
             found += [f"{name}: new {item}" for item in sorted(after - before)]
-            found += [f"{name}: gone {item}" for item in sorted(before - after)]
+            # What was left over and has been taken away is as it should be.
+            found += [f"{name}: gone {item}" for item in sorted(before - after) if not item.endswith(STALE)]
         return found
 
     def assert_restored(self, within: float = 15.0) -> None:
