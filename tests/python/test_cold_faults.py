@@ -177,32 +177,6 @@ def test_a_bucket_that_fails(life, server, bucket):
     life.assert_whole()
 
 
-def test_a_silent_bucket_keeps_nobody_waiting(life, server, bucket, figures):
-    """It answers nothing any more, not even that something shall be removed."""
-    box, doomed = bucket.make(), bucket.make()
-    life.write(box, "kept", "content")
-    for each, wish in ((box, life.connect), (doomed, life.kill)):
-        bucket.fail("silence")
-        archiving = threading.Thread(target=lambda: pytest.raises(Refused, life.archive, each))
-        archiving.start()
-        assert bucket.asked.wait(20)
-        started = time.monotonic()
-        wish(each)
-        within(5, started, f"{wish.__name__} of one whose archive hangs")
-        figures.append(f"{wish.__name__} of one whose bucket is silent: {time.monotonic() - started:.2f} s")
-        archiving.join()
-        bucket.mend()
-    assert life.files(box) == {"kept": "content"}
-    life.archive(box)
-    # Also one that is in the bucket can go.
-    bucket.fail("silence")
-    started = time.monotonic()
-    life.kill(box)
-    within(5, started, "killing one whose archive cannot be removed")
-    bucket.mend()
-    life.assert_whole()
-
-
 def test_a_bucket_that_hangs_keeps_nobody_asleep(life, server, bucket, figures):
     box = bucket.make()
     life.write(box, "kept", "content")

@@ -1,2 +1,2 @@
 #!/bin/sh
-echo "$(id -un):$(id -gn) in $(pwd) sums $(awk '{ s += $1 } END { print s }' numbers.txt)"
+echo "$(id -un):$(id -gn) in $(pwd) sums $(awk '{ s += $1 } END { printf "%.0f", s }' numbers.txt)"

@@ -123,6 +123,9 @@ pub(super) fn make_directory(root: BorrowedFd<'_>, path: &str, owner: Owner, sto
     let mut writer = Writer::new(Vec::new());
     let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]).take(DEPTH);
     for directory in ends.map(|end| &path[..end]).filter(|directory| !is_directory(root, directory)) {
+        if open_inside(root, directory, OFlags::PATH).is_ok() {
+            return Err(Error::Context(format!("/{directory} is there and is not a directory")));
+        }
         let entry = Entry {
             path: directory.as_bytes().to_vec(),
             kind: Kind::Directory,

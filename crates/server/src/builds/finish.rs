@@ -8,7 +8,7 @@ use cabana_runtime::{DiskSource, Root};
 use rustix::fs::{Mode, OFlags};
 
 use super::accounts;
-use super::failure::Failure;
+use super::failure::{Failure, short};
 use super::job::{Job, Made};
 use crate::failpoint;
 use crate::lifecycle::BenchSpec;
@@ -77,7 +77,16 @@ impl Job {
         let bench = self.builds.lifecycle.bench(spec).await.map_err(|e| Failure::bench(FINALIZE, &e))?;
         let ready = bench.ready(self.builds.lifecycle.ready_limit().min(self.time_left())).await;
         bench.remove().await;
-        ready.map_err(|message| Failure::hinted(FINALIZE, message))
+        ready.map_err(|message| {
+            let told = |what, command: &Option<Vec<String>>| {
+                command
+                    .as_ref()
+                    .map(|command| format!("\nThe {what} command: {}", short(&command.join(" "))))
+                    .unwrap_or_default()
+            };
+            let (start, check) = (told("start", &made.boot.start), told("ready", &made.boot.ready));
+            Failure::hinted(FINALIZE, format!("{message}{start}{check}"))
+        })
     }
 }
 

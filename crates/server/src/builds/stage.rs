@@ -145,12 +145,13 @@ impl Job {
     async fn make_directory(&self, ground: Ground, step: &Step, label: &str, title: &str) -> Result<Ground, Failure> {
         let failed = |error: cabana_runtime::Error| Failure::backend(label, &error);
         let after = Ground::layer(step.key(ground.key, None));
-        if self.is_kept(&after, false, label, title).await {
-            return Ok(after);
-        }
         let tree = self.pool.read_tree(&ground.tree).await.map_err(failed)?;
         if accounts::is_directory(&tree, &step.directory) {
+            self.log.info(label, format!("CACHED {title}"));
             return Ok(Ground { tree: ground.tree, key: after.key });
+        }
+        if self.is_kept(&after, false, label, title).await {
+            return Ok(after);
         }
         let new = self.pool.begin_layer(&after.key.hex(), Some(&ground.tree)).await.map_err(failed)?;
         let root = new.open().map_err(failed)?;

@@ -7,16 +7,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::{BuildId, Secret, TemplateId};
 
+/// A text that may be left out, but is one where it is given.
+fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    String::deserialize(deserializer).map(Some)
+}
+
 /// Body of `POST /v3/templates`, and of the older routes for the same.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewTemplate {
     /// `alias` or `alias:tag`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// What older clients call the name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
     /// Tags that the build gets when it is ready; `default` if neither this nor the name has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
