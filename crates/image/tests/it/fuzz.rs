@@ -58,7 +58,7 @@ fn fuzz(
     mut try_one: impl FnMut(&[u8]) -> String,
 ) {
     let seed = from_environment("CABANA_FUZZ_SEED").unwrap_or_else(rand::random);
-    println!("{what}: CABANA_FUZZ_SEED={seed}");
+    eprintln!("{what}: CABANA_FUZZ_SEED={seed}");
     let mut random = StdRng::seed_from_u64(seed);
     let until = Instant::now() + Duration::from_secs(from_environment("CABANA_FUZZ_SECONDS").unwrap_or(5));
     let mut seen: HashSet<String> = HashSet::new();
@@ -77,7 +77,7 @@ fn fuzz(
             corpus.push(input);
         }
     }
-    println!("{what}: {tried} inputs, {} ways", seen.len());
+    eprintln!("{what}: {tried} inputs, {} ways", seen.len());
     assert!(tried > 10, "too few were tried to say anything");
 }
 
