@@ -141,15 +141,10 @@ impl Job {
         Ok(after)
     }
 
-    /// A directory that is there needs no step.
+    /// A directory that is there stays as it is; the step counts all the same.
     async fn make_directory(&self, ground: Ground, step: &Step, label: &str, title: &str) -> Result<Ground, Failure> {
         let failed = |error: cabana_runtime::Error| Failure::backend(label, &error);
         let after = Ground::layer(step.key(ground.key, None));
-        let tree = self.pool.read_tree(&ground.tree).await.map_err(failed)?;
-        if accounts::is_directory(&tree, &step.directory) {
-            self.log.info(label, format!("CACHED {title}"));
-            return Ok(Ground { tree: ground.tree, key: after.key });
-        }
         if self.is_kept(&after, false, label, title).await {
             return Ok(after);
         }
