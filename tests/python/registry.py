@@ -8,10 +8,10 @@ import subprocess
 import threading
 import time
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import faulty
 from server import CACHE
 
 USER, PASSWORD = "cabana", "secret-of-the-test"
@@ -82,21 +82,18 @@ class Registry:
         self.process.wait()
 
 
-class Front:
+class Front(faulty.Faulty):
     """Passes everything on to a registry. `fault` is what it does wrong instead: `refuse` (401), `fail` (500), `silence`, `shorten` or `spoil` layers,
     `break` (the rest must be asked for) or `drip` (slowly, but all of it). With `tokens` it wants a token, which it sells for the password or, to
     readers of `public/`, for nothing."""
 
     def __init__(self, behind, tokens: bool = False):
         """`behind` gives the host and port of the registry."""
-        self.behind, self.tokens, self.fault = behind, tokens, ""
+        self.behind, self.tokens = behind, tokens
         self.asked: list[str] = []
-        self.met, self.released = threading.Event(), threading.Event()
         front = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
+        class Handler(faulty.Handler):
             def do_GET(self):
                 front.asked.append(f"{self.command} {self.path}")
                 fault, blob = front.fault, "/blobs/" in self.path
@@ -105,9 +102,7 @@ class Front:
                 if fault:
                     front.met.set()
                 if fault == "silence":
-                    front.released.wait(120)
-                    self.close_connection = True
-                    return
+                    return self.hang(front)
                 if fault == "refuse":
                     return self.answer(401, b'{"errors":[{"code":"UNAUTHORIZED","message":"not today"}]}')
                 if fault == "fail":
@@ -171,48 +166,12 @@ class Front:
                     self.wfile.flush()
                     time.sleep(0.05)  # slowness is the point
 
-            def answer(self, status: int, body: bytes, headers: dict | None = None):
-                headers = dict(headers or {})
-                headers.setdefault("Content-Length", str(len(body)))
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                if self.command != "HEAD":
-                    self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-
-        class Quiet(ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, *_):
-                pass  # whoever asked has gone away
-
-        self.server = Quiet(("127.0.0.1", 0), Handler)
-        self.host = f"127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://{self.host}"
+        super().__init__(Handler)
 
     def blobs(self) -> list[str]:
         """Layers and configurations that were asked for."""
         return [path for path in self.asked if path.startswith("GET") and "/blobs/" in path]
 
     def fail(self, fault: str) -> None:
-        self.met.clear()
-        self.released.clear()
         self.asked.clear()
-        self.fault = fault
-
-    def mend(self) -> None:
-        self.fault = ""
-        self.released.set()
-
-    def close(self) -> None:
-        self.mend()
-        self.server.shutdown()
-        self.server.server_close()
+        super().fail(fault)

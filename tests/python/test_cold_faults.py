@@ -183,7 +183,7 @@ def test_a_bucket_that_hangs_keeps_nobody_asleep(life, server, bucket, figures):
     bucket.fail("hang")
     answers = []
 
-    def archive() -> None:
+    def archive(box: Box = box) -> None:
         try:
             life.archive(box)
             answers.append("archived")
@@ -192,7 +192,7 @@ def test_a_bucket_that_hangs_keeps_nobody_asleep(life, server, bucket, figures):
 
     archiving = threading.Thread(target=archive)
     archiving.start()
-    assert bucket.asked.wait(20)
+    assert bucket.met.wait(20)
     started = time.monotonic()
     life.connect(box)
     within(5, started, "waking one that is being archived")
@@ -200,11 +200,21 @@ def test_a_bucket_that_hangs_keeps_nobody_asleep(life, server, bucket, figures):
     assert life.files(box) == {"kept": "content"}
     archiving.join()
     assert len(answers) == 1 and answers[0].startswith("409 "), "told that it was interrupted"
+    doomed = bucket.make()
+    bucket.fail("hang")
+    archiving = threading.Thread(target=archive, args=[doomed])
+    archiving.start()
+    assert bucket.met.wait(20)
+    started = time.monotonic()
+    life.kill(doomed)
+    within(5, started, "ending one that is being archived")
+    archiving.join()
+    assert len(answers) == 2 and answers[1].startswith("404 "), f"told that it ended, not {answers[1:]}"
     # The server dies while it waits; the next one goes on when the bucket answers again.
     bucket.fail("hang")
     archiving = threading.Thread(target=lambda: pytest.raises(OSError, life.archive, box))
     archiving.start()
-    assert bucket.asked.wait(20)
+    assert bucket.met.wait(20)
     server.crash()
     archiving.join()
     bucket.mend()

@@ -61,14 +61,9 @@ impl Lifecycle {
             return Ok(());
         };
         let told = "it is wanted up".to_owned();
-        match self.store.step_because(id.clone(), Step::SleepOn, told, Timestamp::now()).await {
-            Ok(_) => {
-                self.drop_archive(id, generation);
-                Ok(())
-            }
-            Err(cabana_store::Error::Refused(_)) => Err(self.ended(id).await),
-            Err(error) => Err(error.into()),
-        }
+        self.store.step_because(id.clone(), Step::SleepOn, told, Timestamp::now()).await?;
+        self.drop_archive(id, generation);
+        Ok(())
     }
 
     /// Brings a disk back from cold storage without waking its sandbox.

@@ -139,10 +139,6 @@ impl Lifecycle {
                         None => Ok(sandbox),
                     };
                 }
-                // Somebody ended it meanwhile, and sweeps it.
-                Err(ChangeError::Store(cabana_store::Error::Refused(_))) => {
-                    return Err(self.ended(id).await);
-                }
                 Err(error) => return Err(error),
             }
         }
@@ -155,7 +151,10 @@ impl Lifecycle {
             let Some(entry) = self.registry.get(&id) else { return };
             let held = entry.lock.lock().await;
             match self.drive(&id, None).await {
-                Err(ChangeError::Store(error)) if !matches!(error, cabana_store::Error::NoSandbox(_)) => {
+                // Where the store refused, somebody ended it meanwhile, and sweeps it.
+                Err(ChangeError::Store(error))
+                    if !matches!(error, cabana_store::Error::Refused(_) | cabana_store::Error::NoSandbox(_)) =>
+                {
                     tracing::error!(sandbox = %id, error = chain(&error), "could not go on with a sandbox; trying again");
                 }
                 _ => return,

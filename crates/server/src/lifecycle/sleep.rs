@@ -56,13 +56,16 @@ impl Lifecycle {
         let task = self.tasks.spawn(async move {
             let _held = entry.take().await;
             let done = act(Arc::clone(&this), own.clone()).await;
-            if let Err(ChangeError::Store(error)) = &done
-                && !matches!(error, cabana_store::Error::Refused(_) | cabana_store::Error::NoSandbox(_))
-            {
-                // The intent may be written; then it will come about.
-                this.tasks.spawn(Arc::clone(&this).persevere(own));
+            match done {
+                // Somebody who does not wait for the lock ended it meanwhile.
+                Err(ChangeError::Store(cabana_store::Error::Refused(_))) => Err(this.ended(&own).await),
+                Err(ChangeError::Store(error)) if !matches!(error, cabana_store::Error::NoSandbox(_)) => {
+                    // The intent may be written; then it will come about.
+                    this.tasks.spawn(Arc::clone(&this).persevere(own));
+                    Err(error.into())
+                }
+                done => done,
             }
-            done
         });
         match tokio::time::timeout(PATIENCE, task).await {
             Ok(done) => done.unwrap_or(Err(ChangeError::Store(cabana_store::Error::Closed))),
@@ -94,11 +97,8 @@ impl Lifecycle {
     /// The caller holds the lock.
     pub(super) async fn lay_down(self: &Arc<Self>, id: &SandboxId, pause: Pause) -> Result<Sandbox, ChangeError> {
         let step = Step::Pause { memory: pause.memory, why: pause.why };
-        match self.store.step(id.clone(), step, Timestamp::now()).await {
-            Ok(_) => self.drive(id, None).await,
-            Err(cabana_store::Error::Refused(_)) => Err(self.ended(id).await),
-            Err(error) => Err(error.into()),
-        }
+        self.store.step(id.clone(), step, Timestamp::now()).await?;
+        self.drive(id, None).await
     }
 
     /// Wakes a sandbox for so many seconds; `false` in the answer if it was up. With `fresh`, it boots from its disk even if its memory is there.
@@ -137,7 +137,6 @@ impl Lifecycle {
         }
         let resumed = match self.store.step(id.clone(), Step::Resume, Timestamp::now()).await {
             Ok(_) => self.drive(id, Some(seconds)).await,
-            Err(cabana_store::Error::Refused(_)) => Err(self.ended(id).await),
             Err(error) => Err(error.into()),
         };
         if resumed.is_err() && self.directory.get(id).is_none() {
