@@ -1,0 +1,174 @@
+//! The wish for a build: of a template that is there or is made with it, within what its team may have.
+
+use std::time::Duration;
+
+use cabana_types::{BuildId, Resources, TeamId, TemplateId};
+use jiff::Timestamp;
+use sqlx::SqliteConnection;
+
+use super::{Build, BuildStatus, insert};
+use crate::column::micros;
+use crate::{Boot, Error, Store, tag, template};
+
+/// How long a build may wait for its client to start it; uploads of large files are waited for.
+const MAX_WAIT: Duration = Duration::from_secs(6 * 3600);
+const NEVER_STARTED: &str = "the build was never started; request it again";
+
+/// Which template a build is wanted of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// The team's template of this alias, which is made if there is none.
+    Alias(String),
+    /// One that is there.
+    Template(TemplateId),
+}
+
+/// The wish for a build.
+#[derive(Debug, Clone)]
+pub struct BuildRequest {
+    /// Whose.
+    pub team: TeamId,
+    /// Of what.
+    pub wanted: Wanted,
+    /// The id that the template gets if it is new.
+    pub template: TemplateId,
+    /// The id that the build gets.
+    pub build: BuildId,
+    /// The tags that it gets when it is ready, at least one.
+    pub tags: Vec<String>,
+    /// What its sandboxes get.
+    pub resources: Resources,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// How much of something a team may have.
+#[derive(Debug, Clone, Copy)]
+pub struct BuildLimits {
+    /// Templates of a team.
+    pub templates: u32,
+    /// Builds of a team that wait or are under way.
+    pub builds: u32,
+    /// Tags of a template.
+    pub tags: u32,
+}
+
+impl Store {
+    /// Writes down that a build is wanted, which waits until it is begun, and makes the template if there is none. Answers the template's id.
+    pub async fn request_build(&self, request: BuildRequest, limits: BuildLimits) -> Result<TemplateId, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                expire_waiting(connection, &request.team, request.at).await?;
+                let unfinished: u32 = sqlx::query_scalar(
+                    "select count(*) from builds b join templates t on t.id = b.template
+                     where t.team = $1 and b.status in ('waiting', 'building')",
+                )
+                .bind(request.team.as_str())
+                .fetch_one(&mut *connection)
+                .await
+                .map_err(|e| Error::query("count builds", e))?;
+                if unfinished >= limits.builds {
+                    return Err(Error::TooMany { what: "builds that wait or are under way", limit: limits.builds });
+                }
+                let template = find_or_make(connection, &request, limits.templates).await?;
+                check_tags(connection, &template, &request.tags, limits.tags).await?;
+                let build = Build {
+                    id: request.build,
+                    template: template.clone(),
+                    status: BuildStatus::Waiting,
+                    resources: request.resources,
+                    boot: Boot::default(),
+                    tags: request.tags,
+                    created_at: request.at,
+                    updated_at: request.at,
+                    finished_at: None,
+                    error: None,
+                    failed_step: None,
+                };
+                insert(connection, &build).await?;
+                Ok(template)
+            })
+        })
+        .await
+    }
+}
+
+/// The template that a build is wanted of.
+async fn find_or_make(
+    connection: &mut SqliteConnection,
+    request: &BuildRequest,
+    most: u32,
+) -> Result<TemplateId, Error> {
+    let alias = match &request.wanted {
+        Wanted::Template(id) => {
+            let there: bool = sqlx::query_scalar("select exists (select 1 from templates where id = $1 and team = $2)")
+                .bind(id.as_str())
+                .bind(request.team.as_str())
+                .fetch_one(connection)
+                .await
+                .map_err(|e| Error::query("find a template", e))?;
+            return if there { Ok(id.clone()) } else { Err(Error::NoTemplate(id.clone())) };
+        }
+        Wanted::Alias(alias) => alias,
+    };
+    if let Some(known) = template::by_own_alias(connection, &request.team, alias).await? {
+        return Ok(known);
+    }
+    let taken: bool = sqlx::query_scalar("select exists (select 1 from snapshots where team = $1 and name = $2)")
+        .bind(request.team.as_str())
+        .bind(alias)
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(|e| Error::query("look for a snapshot's name", e))?;
+    if taken {
+        return Err(Error::NameTaken { name: alias.clone() });
+    }
+    let count: u32 = sqlx::query_scalar("select count(*) from templates where team = $1")
+        .bind(request.team.as_str())
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(|e| Error::query("count templates", e))?;
+    if count >= most {
+        return Err(Error::TooMany { what: "templates", limit: most });
+    }
+    template::insert(connection, &request.template, &request.team, alias, false, request.resources, request.at).await?;
+    Ok(request.template.clone())
+}
+
+/// Refuses tags that a template would have too many with, those of its unfinished builds included.
+async fn check_tags(
+    connection: &mut SqliteConnection,
+    template: &TemplateId,
+    wanted: &[String],
+    most: u32,
+) -> Result<(), Error> {
+    let mut all = tag::names(connection, template).await?;
+    let promised: Vec<String> =
+        sqlx::query_scalar("select tags from builds where template = $1 and status in ('waiting', 'building')")
+            .bind(template.as_str())
+            .fetch_all(connection)
+            .await
+            .map_err(|e| Error::query("read promised tags", e))?;
+    for tags in promised {
+        all.extend(serde_json::from_str::<Vec<String>>(&tags).map_err(|e| Error::decode("tags", e))?);
+    }
+    let before = all.len();
+    all.extend(wanted.iter().cloned());
+    tag::check_count(&all, before, most)
+}
+
+/// Builds that nobody has started for long do not keep their team from others.
+async fn expire_waiting(connection: &mut SqliteConnection, team: &TeamId, now: Timestamp) -> Result<(), Error> {
+    sqlx::query(
+        "update builds set status = 'error', error = $3, updated_at = $4, finished_at = $4
+         where status = 'waiting' and created_at < $2 and template in (select id from templates where team = $1)",
+    )
+    .bind(team.as_str())
+    .bind(micros(now - MAX_WAIT))
+    .bind(NEVER_STARTED)
+    .bind(micros(now))
+    .execute(connection)
+    .await
+    .map_err(|e| Error::query("end builds that were never started", e))?;
+    Ok(())
+}
