@@ -11,7 +11,7 @@ from waiting import eventually
 from wire import Box
 
 SEED = int(os.environ.get("CABANA_TEST_SEED", str(random.SystemRandom().randrange(1 << 32))))
-SEQUENCES, STEPS = 5, 40
+SEQUENCES, STEPS = int(os.environ.get("CABANA_TEST_SEQUENCES", "5")), 40
 MOST = 4
 COUNT = "while :; do i=$((i+1)); echo $i > /tmp/$0; sleep 0.03; done"
 
@@ -166,7 +166,7 @@ class Walk:
 
 @pytest.mark.parametrize("sequence", range(SEQUENCES))
 def test_random_walk(sequence, server, world):
-    """`CABANA_TEST_SEED` repeats one."""
+    """`CABANA_TEST_SEQUENCES` of them; `CABANA_TEST_SEED` repeats them."""
     walk = Walk(Life(server), SEED + sequence)
     try:
         for _ in range(STEPS):
