@@ -25,6 +25,7 @@ def busybox_program() -> bytes:
 @cache
 def busybox_layer() -> Layer:
     """One program under all its names, by hard links as in the image that everybody knows."""
+    program = busybox_program()
     applets = subprocess.run([CACHE / "busybox/bin/busybox", "--list"], capture_output=True, text=True, check=True)
     entries: dict = {
         "bin": None,
@@ -32,7 +33,7 @@ def busybox_layer() -> Layer:
         "root": None,
         "tmp": None,
         "home": None,
-        "bin/busybox": busybox_program(),
+        "bin/busybox": program,
     }
     entries |= {
         f"bin/{name}": link(f"bin/{name}", "bin/busybox", hard=True)
@@ -50,7 +51,6 @@ def image(layers: list[Layer], kind: dict | None = None, **config) -> Image:
 
 
 def busybox() -> Image:
-    busybox_program()
     return image([busybox_layer()], Cmd=["sh"])
 
 

@@ -104,6 +104,22 @@ class Image:
         put_manifest(at, tag, self.kind["manifest"], self.manifest, login)
         return digest(self.manifest)
 
+    def layout(self, name: str) -> dict[str, bytes]:
+        """The files of an OCI layout with this image alone."""
+        blobs = [self.manifest, self.config_bytes, *(layer.packed for layer in self.layers)]
+        listed = {**self.described(self.architecture), "annotations": {"org.opencontainers.image.ref.name": name}}
+        return {
+            "oci-layout": b'{"imageLayoutVersion": "1.0.0"}',
+            "index.json": json.dumps({"schemaVersion": 2, "manifests": [listed]}).encode(),
+            **{f"blobs/sha256/{digest(blob).removeprefix('sha256:')}": blob for blob in blobs},
+        }
+
+    def saved(self, name: str) -> dict[str, bytes]:
+        """The files that `docker save` writes, with layers that are not packed."""
+        layers = {f"{number}/layer.tar": gzip.decompress(layer.packed) for number, layer in enumerate(self.layers)}
+        listed = [{"Config": "config.json", "RepoTags": [name], "Layers": list(layers)}]
+        return {"manifest.json": json.dumps(listed).encode(), "config.json": self.config_bytes, **layers}
+
     def described(self, architecture: str) -> dict:
         """As an index lists it."""
         platform = {"os": "linux", "architecture": architecture}
@@ -113,6 +129,16 @@ class Image:
             "digest": digest(self.manifest),
             "platform": platform,
         }
+
+
+def archive(files: dict[str, bytes], packed: bool = False) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz" if packed else "w") as tar:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
 
 
 def put_manifest(at: str, tag: str, kind: str, content: bytes, login: tuple[str, str] | None = None) -> None:

@@ -1,6 +1,8 @@
 //! The store of blobs (manifests, configurations, layers as they were packed), each in a file named by its digest. A
 //! blob appears whole and verified or not at all: it is written beside, synced, and renamed.
 
+mod origin;
+
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, DirBuilder, File};
 use std::io::{Read, Write};
@@ -14,6 +16,7 @@ use crate::digest::{Digest, Hasher};
 use crate::error::{Error, Result};
 use crate::manifest::{self, Document, MAX_MANIFEST};
 use crate::stop::Stop;
+pub use origin::Origin;
 
 /// A directory of blobs. Clones are the same store.
 #[derive(Debug, Clone)]
@@ -25,6 +28,7 @@ pub struct Blobs {
 struct Shared {
     complete: PathBuf,
     partial: PathBuf,
+    origins: PathBuf,
     /// Blobs that someone is about to need, with how many someones.
     pinned: Mutex<HashMap<Digest, usize>>,
 }
@@ -52,8 +56,8 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> E
 impl Blobs {
     /// Opens or makes the store in `directory`, and removes what broken-off writes have left.
     pub fn open(directory: &Path) -> Result<Self> {
-        let (complete, partial) = (directory.join("sha256"), directory.join("partial"));
-        for path in [&complete, &partial] {
+        let [complete, partial, origins] = ["sha256", "partial", "origins"].map(|name| directory.join(name));
+        for path in [&complete, &partial, &origins] {
             // Layers may be private.
             DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed("create", path))?;
         }
@@ -66,7 +70,7 @@ impl Blobs {
                 fs::remove_file(&path).map_err(failed("remove", &path))?;
             }
         }
-        Ok(Self { shared: Arc::new(Shared { complete, partial, pinned: Mutex::default() }) })
+        Ok(Self { shared: Arc::new(Shared { complete, partial, origins, pinned: Mutex::default() }) })
     }
 
     fn file(&self, digest: Digest) -> PathBuf {
@@ -181,6 +185,7 @@ impl Blobs {
             collected.blobs += 1;
             collected.bytes += bytes;
         }
+        self.forget_origins()?;
         Ok(collected)
     }
 }

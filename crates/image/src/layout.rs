@@ -24,6 +24,9 @@ use crate::stop::Stop;
 /// Bytes of one blob.
 const MAX_BLOB: u64 = 32 << 30;
 
+/// Images that are named where it is not clear which is meant.
+const NAMED: usize = 10;
+
 /// Where the files of a layout are.
 enum Files {
     Directory(std::os::fd::OwnedFd),
@@ -78,7 +81,7 @@ struct Saved {
 }
 
 /// Copies an image into the store. `name` says which, where there are several: an image's name, or what the layout
-/// calls it. Blocks.
+/// calls it. One that is alone is taken whatever it is called. Blocks.
 pub fn import(path: &Path, name: Option<&str>, blobs: &Blobs, stop: &Stop) -> Result<Image> {
     let failed = |source| Error::Path { action: "open", path: path.display().to_string(), source };
     let file = File::open(path).map_err(failed)?;
@@ -101,19 +104,17 @@ fn import_layout(files: &Files, index: &[u8], name: Option<&str>, blobs: &Blobs,
         return Err(Error::NotAnImage("its index.json is not an index".to_owned()));
     };
     let candidates: Vec<&Descriptor> = match name {
-        Some(name) => list.iter().filter(|entry| is_called(entry, name)).collect(),
-        None => list.iter().collect(),
+        Some(name) if list.len() > 1 => list.iter().filter(|entry| is_called(entry, name)).collect(),
+        _ => list.iter().collect(),
     };
     let mut chosen = match &candidates[..] {
-        [] => {
-            return Err(Error::NotFound { what: name.unwrap_or("an image").to_owned(), host: "the layout".to_owned() });
-        }
+        [] => return Err(unclear(list.iter().filter_map(called))),
         [only] => (*only).clone(),
         several => {
             let owned: Vec<Descriptor> = several.iter().map(|entry| (*entry).clone()).collect();
             let named = several.iter().any(|entry| !entry.annotations.is_empty());
             if name.is_none() && named {
-                return Err(Error::NotAnImage("it holds several images: say which".to_owned()));
+                return Err(unclear(list.iter().filter_map(called)));
             }
             manifest::choose(&owned)?.clone()
         }
@@ -133,11 +134,9 @@ fn import_layout(files: &Files, index: &[u8], name: Option<&str>, blobs: &Blobs,
                 pins.push(blobs.put(&bytes)?);
                 let parts = std::iter::once((&manifest.config, MAX_CONFIG));
                 for (part, limit) in parts.chain(manifest.layers.iter().map(|layer| (layer, MAX_BLOB))) {
-                    pins.push(blobs.pin(part.digest));
-                    if blobs.size(part.digest) != Some(part.size) {
-                        let (name, what) = (blob_name(part.digest), format!("blob {}", part.digest));
-                        blobs.import(files.need(&name)?, &what, Some(part.digest), limit, stop)?;
-                    }
+                    // Also one that is in the store: who does not have it here may have only heard of it.
+                    let (name, what) = (blob_name(part.digest), format!("blob {}", part.digest));
+                    pins.push(blobs.import(files.need(&name)?, &what, Some(part.digest), limit, stop)?);
                 }
                 return Image::from_manifest(blobs, chosen.digest, &manifest, pins);
             }
@@ -150,35 +149,43 @@ fn blob_name(digest: Digest) -> String {
     format!("blobs/sha256/{}", digest.hex())
 }
 
+/// What a layout calls one of its images.
+fn called(entry: &Descriptor) -> Option<&str> {
+    let names = ["io.containerd.image.name", "org.opencontainers.image.ref.name"];
+    names.iter().find_map(|key| entry.annotations.get(*key)).map(String::as_str)
+}
+
+/// It is not said which image is meant, or there is none of that name.
+fn unclear<'a>(names: impl Iterator<Item = &'a str>) -> Error {
+    let names: Vec<String> = names.take(NAMED).map(|name| name.chars().take(100).collect()).collect();
+    match names.is_empty() {
+        true => Error::NotAnImage("it holds no image that has a name".to_owned()),
+        false => Error::NotAnImage(format!("it holds several images: say which of {}", names.join(", "))),
+    }
+}
+
 /// By its full name, by what the layout calls it, or by its digest.
 fn is_called(entry: &Descriptor, name: &str) -> bool {
     let annotation = |key: &str| entry.annotations.get(key).map(String::as_str);
-    let full = annotation("io.containerd.image.name").or_else(|| annotation("org.opencontainers.image.ref.name"));
     let same = |a: &str, b: &str| matches!((a.parse::<Reference>(), b.parse::<Reference>()), (Ok(a), Ok(b)) if a == b);
     annotation("org.opencontainers.image.ref.name") == Some(name)
-        || full.is_some_and(|full| same(full, name))
+        || called(entry).is_some_and(|full| same(full, name))
         || entry.digest.to_string() == name
 }
 
 fn import_saved(files: &Files, list: &[u8], name: Option<&str>, blobs: &Blobs, stop: &Stop) -> Result<Image> {
     let mut list: Vec<Saved> = serde_json::from_slice(list)
         .map_err(|error| Error::NotAnImage(format!("its manifest.json is malformed: {error}")))?;
-    if let Some(name) = name {
+    let names: Vec<String> = list.iter().flat_map(|saved| saved.repo_tags.iter().flatten().cloned()).collect();
+    if let Some(name) = name
+        && list.len() > 1
+    {
         let wanted: Reference = name.parse()?;
         list.retain(|saved| {
             saved.repo_tags.iter().flatten().any(|tag| tag.parse().is_ok_and(|tag: Reference| tag == wanted))
         });
     }
-    let saved = match &list[..] {
-        [] => {
-            return Err(Error::NotFound {
-                what: name.unwrap_or("an image").to_owned(),
-                host: "the archive".to_owned(),
-            });
-        }
-        [only] => only,
-        _ => return Err(Error::NotAnImage("it holds several images: say which".to_owned())),
-    };
+    let [saved] = &list[..] else { return Err(unclear(names.iter().map(String::as_str))) };
     let mut pins = Vec::new();
     let mut copy = |file: &str, media_type: &str, limit: u64| -> Result<Descriptor> {
         let pin = blobs.import(files.need(file)?, file, None, limit, stop)?;

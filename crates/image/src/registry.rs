@@ -338,7 +338,8 @@ impl Registry {
         progress: &Progress,
     ) -> Result<()> {
         let (digest, total) = (descriptor.digest, descriptor.size);
-        if blobs.size(digest) == Some(total) {
+        // What is there for others must be fetched all the same by whoever has only heard of it.
+        if blobs.is_there_for(&sessions[first].origin(), digest, total) {
             progress.tell(&Event::Blob { digest, done: total, total });
             return Ok(());
         }
@@ -346,7 +347,7 @@ impl Registry {
         let mut last = None;
         for session in sessions[first..].iter().chain(&sessions[..first]) {
             match Box::pin(download.from(session)).await {
-                Ok(()) => return Ok(()),
+                Ok(()) => return blobs.came_from(digest, &session.origin()),
                 Err(error) => last = Some(error),
             }
         }

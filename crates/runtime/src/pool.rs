@@ -253,12 +253,16 @@ impl Inner {
 
     /// When the filesystem around an image is full, writes that succeeded inside are lost and the pool turns read-only: stop well before.
     fn check_space(&self) -> Result<(), Error> {
-        let space = rustix::fs::fstatvfs(&self.data).map_err(at("look at", &self.path))?;
-        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        let free = self.free_around(&self.data)?;
         if free < self.reserve {
             return Err(Error::NoSpace { path: self.path.clone(), free, reserve: self.reserve });
         }
         Ok(())
+    }
+
+    fn free_around(&self, fd: &OwnedFd) -> Result<u64, Error> {
+        let space = rustix::fs::fstatvfs(fd).map_err(at("look at", &self.path))?;
+        Ok(space.f_bavail.saturating_mul(space.f_frsize))
     }
 
     fn create_disk(&self, id: &str, limit: u64) -> Result<Disk, Error> {

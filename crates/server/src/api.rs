@@ -68,8 +68,6 @@ pub struct App {
     pub builds: Arc<Builds>,
     /// What links for uploads are signed with.
     pub upload_key: Secret,
-    /// Largest archive that is taken, bytes.
-    pub max_upload: u64,
 }
 
 #[derive(utoipa::OpenApi)]

@@ -35,7 +35,7 @@ use tokio_util::task::TaskTracker;
 use crate::config::{self, Config};
 use crate::error::Error;
 use crate::lifecycle::Lifecycle;
-pub use files::{Files, ReceiveError};
+pub use files::{Files, ReceiveError, Room};
 use job::{Job, Made};
 pub use order::{Order, Origin, Recipe};
 
@@ -107,9 +107,14 @@ impl Builds {
         let work = config.data_dir.join("work");
         let (directory, uploads, images) =
             (work.clone(), config.data_dir.join("files"), config.data_dir.join("images"));
+        let bytes = |mb: u32| u64::from(mb) << 20;
+        let room = Room { one: bytes(config.builds.max_upload_mb), team: bytes(config.builds.max_team_uploads_mb) };
         let opened = tokio::task::spawn_blocking(move || {
             make_empty(&directory)?;
-            Ok::<_, std::io::Error>((Files::open(&uploads)?, base::open_blobs(&images).map_err(std::io::Error::other)?))
+            Ok::<_, std::io::Error>((
+                Files::open(&uploads, room)?,
+                base::open_blobs(&images).map_err(std::io::Error::other)?,
+            ))
         });
         let (files, blobs) =
             opened.await.map_err(std::io::Error::other).and_then(|opened| opened).map_err(Error::Builds)?;

@@ -155,6 +155,8 @@ pub struct Metrics {
 pub struct Builds {
     /// Largest archive that is taken from a client, MiB.
     pub max_upload_mb: u32,
+    /// Archives of a team that are kept, MiB.
+    pub max_team_uploads_mb: u32,
     /// Builds at the same time; others wait.
     pub concurrent: u32,
     /// How long one may take, minutes.
@@ -356,6 +358,7 @@ impl Config {
             ("network.spare_slots", self.network.spare_slots, 0..=256, false),
             ("metrics.interval_seconds", self.metrics.interval_seconds, 1..=3600, false),
             ("builds.max_upload_mb", self.builds.max_upload_mb, 1..=1_048_576, false),
+            ("builds.max_team_uploads_mb", self.builds.max_team_uploads_mb, 1..=67_108_864, false),
             ("builds.concurrent", self.builds.concurrent, 1..=64, false),
             ("builds.timeout_minutes", self.builds.timeout_minutes, 1..=1440, false),
             ("builds.cache_days", self.builds.cache_days, 1..=3650, false),

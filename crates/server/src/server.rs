@@ -60,9 +60,8 @@ impl Server {
         let domain = config.public_domain(address.port());
         let builds = Builds::open(store.clone(), Arc::clone(&lifecycle), config).await?;
         let upload_key = upload_key(&store).await?;
-        let max_upload = u64::from(config.builds.max_upload_mb) * 1024 * 1024;
         let webhooks = config.webhooks.clone();
-        let app = App { store, lifecycle, keys, bounds, domain, webhooks, builds, upload_key, max_upload };
+        let app = App { store, lifecycle, keys, bounds, domain, webhooks, builds, upload_key };
         let app = Arc::new(app);
         Ok(Self { listener, address, tls, app, directory, fresh_key, _data_dir: data_dir })
     }

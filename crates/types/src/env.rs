@@ -62,6 +62,8 @@ pub const WEBHOOKS_TIMEOUT_SECONDS: &str = "CABANA_WEBHOOKS_TIMEOUT_SECONDS";
 pub const WEBHOOKS_RETRY_SECONDS: &str = "CABANA_WEBHOOKS_RETRY_SECONDS";
 /// Largest archive of files for a build, MiB.
 pub const MAX_UPLOAD_MB: &str = "CABANA_MAX_UPLOAD_MB";
+/// Archives of a team that are kept, MiB.
+pub const MAX_TEAM_UPLOADS_MB: &str = "CABANA_MAX_TEAM_UPLOADS_MB";
 /// Builds at the same time.
 pub const BUILDS_CONCURRENT: &str = "CABANA_BUILDS_CONCURRENT";
 /// How long a build may take, minutes.

@@ -2,9 +2,12 @@
 
 mod build;
 mod context;
+mod import;
 mod init;
 mod logs;
 mod ls;
+mod order;
+mod upload;
 mod watch;
 
 use crate::commands::{Context, each};
@@ -40,6 +43,7 @@ error.";
 #[command(disable_help_subcommand = true)]
 pub(crate) enum Command {
     Build(Box<build::Args>),
+    Import(Box<import::Args>),
     Ls(ls::Args),
     /// Give tags to a build
     #[command(after_help = TAG_EXAMPLES)]
@@ -76,6 +80,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
     let out = &context.out;
     match command {
         Command::Build(args) => return Box::pin(build::run(*args, context)).await,
+        Command::Import(args) => return Box::pin(import::run(*args, context)).await,
         Command::Ls(args) => return ls::run(args, context).await,
         Command::Logs(args) => return Box::pin(logs::run(args, context)).await,
         Command::Init(args) => return init::run(&args, context),

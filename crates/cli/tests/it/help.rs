@@ -32,6 +32,7 @@ const COMMANDS: &[&[&str]] = &[
     &["webhooks", "deliveries"],
     &["template"],
     &["template", "build"],
+    &["template", "import"],
     &["template", "ls"],
     &["template", "tag"],
     &["template", "untag"],

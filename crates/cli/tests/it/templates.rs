@@ -101,6 +101,34 @@ fn a_build_sends_what_was_asked() {
 }
 
 #[test]
+fn an_image_in_a_file_is_sent_as_it_is() {
+    let fake = Fake::start();
+    let root = directory("FROM acme/base\n", &[("image.tar.gz", "an image")]);
+    let file = root.path().join("works/image.tar.gz").display().to_string();
+    let hash = cabana_image::Digest::of(b"an image").hex();
+    let uploaded = || fake.world.templates.uploads.lock().expect("lock").clone();
+
+    let output = against(&fake, &["template", "import", &file, "--name", "works", "--start", "serve"]);
+    assert_eq!(output.status.code(), Some(0), "{}", report(&output));
+    let wanted = json!({"dockerfile": "FROM image\n", "images": {"image": hash}, "startCmd": "serve"});
+    assert_eq!(started(&fake), wanted);
+    assert_eq!(uploaded().get(&hash).map(|bytes| &bytes[..]), Some(&b"an image"[..]));
+
+    // From a pipe it has no name.
+    let output = with_input(&fake, &["template", "import", "-"], b"an image");
+    assert!(stderr(&output).contains("give --name") && output.status.code() == Some(1), "{}", report(&output));
+    let output = with_input(&fake, &["template", "import", "-", "--name", "works", "--pick", "app:v2"], b"an image");
+    assert_eq!(output.status.code(), Some(0), "{}", report(&output));
+    assert_eq!(started(&fake), json!({"dockerfile": "FROM app:v2\n", "images": {"app:v2": hash}}));
+    assert_eq!(uploaded().len(), 1, "it was there already");
+
+    let output = against(&fake, &["template", "build", &path(&root), "--image", &format!("acme/base={file}")]);
+    assert_eq!(output.status.code(), Some(0), "{}", report(&output));
+    assert_eq!(started(&fake)["images"], json!({"acme/base": hash}));
+    assert_eq!(uploaded().len(), 2, "the image and the directory");
+}
+
+#[test]
 fn a_failed_build_says_why() {
     let fake = Fake::start();
     let root = directory(TEXT, &[(".dockerignore", "*")]);

@@ -11,6 +11,7 @@ use url::Url;
 use super::challenge::{self, Challenge};
 use super::credentials::{Login, bearer_like};
 use super::http::{Answer, Http, authority};
+use crate::blobs::Origin;
 use crate::error::{Error, Result};
 
 const MAX_TOKEN: u64 = 64 << 10;
@@ -39,6 +40,14 @@ impl<'a> Session<'a> {
         base.set_path(&format!("/v2/{repository}/"));
         base.set_query(None);
         Self { http, base, host: host.to_owned(), repository: repository.to_owned(), login, access: Mutex::new(None) }
+    }
+
+    /// What is fetched here is everybody's, or for those who get in here too.
+    pub(super) fn origin(&self) -> Origin {
+        match self.login {
+            None => Origin::Open,
+            Some(_) => Origin::Closed(format!("{}{}", self.host, self.base.path())),
+        }
     }
 
     /// Asks for `what` (`manifests/<tag>`, `blobs/<digest>`), with one round for access where it is needed. Answers

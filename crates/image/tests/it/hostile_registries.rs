@@ -325,6 +325,39 @@ async fn tokens_are_fetched_and_renewed() {
 }
 
 #[tokio::test]
+async fn to_know_of_a_layer_is_not_to_have_it() {
+    let sample = Arc::new(Sample::new());
+    let password = r#"{"type":"registry","username":"cabana","password":"p"}"#;
+    let login = || Some(serde_json::from_str::<Credentials>(password).unwrap());
+    let inner = sample.clone();
+    let private = Server::start(move |asked| match asked.headers.get("authorization") {
+        Some(_) => honest(&inner, asked),
+        None => Reply::new(401, "{}").header("WWW-Authenticate", "Basic"),
+    });
+    let store = Store::new();
+    store.pull_with(&private, &limits(), Patience::default(), login()).await.unwrap();
+    // The same manifest at a registry of somebody else's, who has none of what it names.
+    let inner = sample.clone();
+    let boasting = Server::start(move |asked| match asked.path.contains("/manifests/") {
+        true => honest(&inner, asked),
+        false => Reply::new(404, "{}"),
+    });
+    for credentials in [None, login()] {
+        let error = store.pull_with(&boasting, &limits(), Patience::default(), credentials).await.unwrap_err();
+        assert!(matches!(error, Error::NotFound { .. }), "{error}");
+    }
+    // Who can get in need not fetch it again; who can fetch it elsewhere opens it to everybody.
+    let fetched = |server: &Server| server.paths().iter().filter(|path| path.contains("/blobs/")).count();
+    let before = fetched(&private);
+    store.pull_with(&private, &limits(), Patience::default(), login()).await.unwrap();
+    assert_eq!(fetched(&private), before);
+    let public = lying(&sample, |_, reply| reply);
+    store.pull(&public, &limits()).await.unwrap();
+    assert_eq!(fetched(&public), sample.blobs.len());
+    store.pull(&boasting, &limits()).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_key_of_amazon_buys_a_password() {
     let sample = Arc::new(Sample::new());
     let inner = sample.clone();

@@ -101,6 +101,16 @@ impl Pool {
         .await
     }
 
+    /// Whether so little space is left that what can be made again should go, before sandboxes are refused.
+    pub async fn is_short(&self) -> Result<bool, Error> {
+        let pool = Arc::clone(&self.inner);
+        blocking(move || {
+            let free = pool.free_around(&pool.data)?.min(pool.free_around(&pool.layers)?);
+            Ok(free < 2 * pool.reserve)
+        })
+        .await
+    }
+
     /// All layers.
     pub async fn layers(&self) -> Result<Vec<String>, Error> {
         let pool = Arc::clone(&self.inner);

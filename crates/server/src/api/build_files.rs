@@ -74,7 +74,7 @@ pub(super) async fn upload(
     let row = app.store.template(&template).await?.ok_or(cabana_store::Error::NoTemplate(template))?;
     let length = headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
     let body = body.into_data_stream();
-    app.builds.files().receive(&row.team, &hash, app.max_upload, length, body).await?;
+    app.builds.files().receive(&row.team, &hash, length, body).await?;
     Ok(StatusCode::OK)
 }
 
@@ -141,6 +141,14 @@ impl From<ReceiveError> for Refusal {
                 ErrorCode::BodyTooLarge,
                 format!(
                     "The archive is larger than the {} MiB that are taken; leave files out, or raise builds.max_upload_mb",
+                    most / 1024 / 1024
+                ),
+            ),
+            ReceiveError::Full(most) => Self::new(
+                ErrorCode::LimitReached,
+                format!(
+                    "The team's uploads of the last hour, with this one, have more than the {} MiB that are kept of them; wait, leave \
+                     files out, or raise builds.max_team_uploads_mb",
                     most / 1024 / 1024
                 ),
             ),

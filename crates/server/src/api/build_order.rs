@@ -17,6 +17,8 @@ use crate::error::{Refusal, short};
 
 /// What a build begins with that names nothing.
 const BASE_IMAGE: &str = "e2bdev/base";
+/// Images that may be uploaded for one build.
+const MAX_IMAGES: usize = 16;
 
 /// A kind of step: how many arguments it takes.
 const KINDS: [(&str, usize, usize); 5] = [
@@ -34,6 +36,7 @@ impl App {
         let start = command("startCmd", request.start_cmd.as_deref())?;
         let ready = command("readyCmd", request.ready_cmd.as_deref())?;
         let force = request.force.unwrap_or(false);
+        let images = self.images(team, &request)?;
         let recipe = self.recipe(team, request).await?;
         Ok(Order {
             team: team.clone(),
@@ -41,10 +44,25 @@ impl App {
             build: build.id,
             resources: build.resources,
             recipe,
+            images,
             start,
             ready,
             force,
         })
+    }
+
+    /// Images that come with the build instead of from a registry.
+    fn images(&self, team: &TeamId, request: &BuildStart) -> Result<BTreeMap<String, String>, Refusal> {
+        let images = request.images.clone().unwrap_or_default();
+        if images.len() > MAX_IMAGES {
+            return Err(Refusal::invalid(format!("There are {} images; at most {MAX_IMAGES} are taken", images.len())));
+        }
+        for (name, hash) in &images {
+            check_text("images: a name", name, MAX_STEP_BYTES)?;
+            name.parse::<Reference>().map_err(|e| Refusal::invalid(format!("images: {e}")))?;
+            self.check_uploaded(team, &format!("images: {}", short(name)), hash)?;
+        }
+        Ok(images)
     }
 
     async fn recipe(&self, team: &TeamId, request: BuildStart) -> Result<Recipe, Refusal> {
@@ -56,6 +74,9 @@ impl App {
         }
         if template.is_some() && request.from_image_registry.is_some() {
             return Err(Refusal::invalid("fromImageRegistry goes with fromImage or dockerfile, not with fromTemplate"));
+        }
+        if template.is_some() && request.images.is_some_and(|images| !images.is_empty()) {
+            return Err(Refusal::invalid("images goes with fromImage or dockerfile, not with fromTemplate"));
         }
         let credentials = request.from_image_registry.map(credentials).transpose()?;
         let (context, target) = (said(request.context), said(request.target));

@@ -5,7 +5,7 @@ use cabana_image::manifest::Defaults;
 use cabana_image::registry::{Credentials, Event, Progress, PullLimits, Registry};
 use cabana_image::sources::Base;
 use cabana_image::unpack::Limits;
-use cabana_image::{Digest, Image, Reference};
+use cabana_image::{Digest, Image, Reference, layout};
 use cabana_runtime::Tree;
 use cabana_store::{Boot, BuildStatus};
 use cabana_types::BuildId;
@@ -57,6 +57,9 @@ impl Job {
     /// The base of this name.
     pub(super) async fn begin(&self, name: &str, credentials: Option<&Credentials>) -> Result<Begun, Failure> {
         let wrong = |error: cabana_image::Error| Failure::image(BASE, &error);
+        if let Some(archive) = self.order.uploaded_image(name) {
+            return self.begin_with_uploaded_image(name, archive).await;
+        }
         if let Some(template) = name.strip_prefix(OWN) {
             return self.begin_with_template(template).await;
         }
@@ -132,6 +135,19 @@ impl Job {
         let limits = PullLimits { time: self.time_left(), attempts: ATTEMPTS, ..PullLimits::default() };
         let image =
             registry.pull(reference, credentials, &self.builds.blobs, &limits, &progress).await.map_err(wrong)?;
+        self.begin_with(image).await
+    }
+
+    async fn begin_with_uploaded_image(&self, name: &str, archive: &str) -> Result<Begun, Failure> {
+        self.log.info(BASE, format!("FROM {name}, which was uploaded"));
+        let file = self.builds.files.path(&self.order.team, archive);
+        let (name, blobs, stop) = (name.to_owned(), self.builds.blobs.clone(), self.stop.clone());
+        let image = self.blocking(BASE, move || layout::import(&file, Some(&name), &blobs, &stop)).await?;
+        self.begin_with(image).await
+    }
+
+    /// An image whose layers are here.
+    async fn begin_with(&self, image: Image) -> Result<Begun, Failure> {
         let defaults = image.config.config.clone();
         let ground = Ground::layer(Digest::of(format!("image {}", image.digest).as_bytes()));
         self.remember_image(image.digest);

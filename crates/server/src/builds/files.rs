@@ -5,7 +5,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -23,16 +23,30 @@ const TURN: Duration = Duration::from_secs(60);
 const SILENCE: Duration = Duration::from_secs(60);
 /// Time for all of them.
 const WHOLE: Duration = Duration::from_secs(2 * 3600);
+/// How long an archive is safe from being removed to make room, since it was sent or asked about: its build may be about to begin.
+const YOUNG: Duration = Duration::from_secs(3600);
 /// The beginning of a name that is not an upload's yet.
 const DRAFT: &str = "draft-";
 /// A block of a tar archive.
 const BLOCK: usize = 512;
 
+/// How much is taken, bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    /// In one archive.
+    pub one: u64,
+    /// In all those of a team.
+    pub team: u64,
+}
+
 /// The archives.
 #[derive(Debug, Clone)]
 pub struct Files {
     dir: PathBuf,
+    room: Room,
     turns: Arc<Semaphore>,
+    /// Held while room is made and taken.
+    admission: Arc<Mutex<()>>,
 }
 
 /// Why an archive was not taken.
@@ -41,6 +55,9 @@ pub enum ReceiveError {
     /// It is too large.
     #[error("it is larger than {0} bytes")]
     TooLarge(u64),
+    /// The team has sent too much.
+    #[error("the team's uploads would have more than {0} bytes")]
+    Full(u64),
     /// It ended early, or took too long.
     #[error("{0}")]
     Broken(String),
@@ -57,9 +74,10 @@ pub enum ReceiveError {
 
 impl Files {
     /// Uses a directory, which is made if it is not there. What an earlier server did not finish is removed.
-    pub fn open(dir: &Path) -> io::Result<Self> {
+    pub fn open(dir: &Path, room: Room) -> io::Result<Self> {
         make_dir(dir)?;
-        let files = Self { dir: dir.to_owned(), turns: Arc::new(Semaphore::new(AT_ONCE)) };
+        let turns = Arc::new(Semaphore::new(AT_ONCE));
+        let files = Self { dir: dir.to_owned(), room, turns, admission: Arc::default() };
         files.each(|path, _| is_draft(path))?;
         Ok(files)
     }
@@ -75,13 +93,11 @@ impl Files {
         File::open(self.path(team, hash))
     }
 
-    /// Takes an archive of at most `most` bytes. The one of the same name before is replaced when this one is complete; if it is not,
-    /// nothing of it stays.
+    /// Takes an archive. The one of the same name before is replaced when this one is complete; if it is not, nothing of it stays.
     pub async fn receive<S, E>(
         &self,
         team: &TeamId,
         hash: &str,
-        most: u64,
         length: Option<u64>,
         body: S,
     ) -> Result<(), ReceiveError>
@@ -89,12 +105,15 @@ impl Files {
         S: Stream<Item = Result<Bytes, E>> + Send,
         E: std::fmt::Display,
     {
+        let most = self.room.one;
         if length.is_some_and(|length| length > most) {
             return Err(ReceiveError::TooLarge(most));
         }
         let turn = tokio::time::timeout(TURN, Arc::clone(&self.turns).acquire_owned()).await;
         let Ok(Ok(_turn)) = turn else { return Err(ReceiveError::Busy) };
-        let draft = self.draft(team)?;
+        let (files, sender) = (self.clone(), team.clone());
+        let admitted = tokio::task::spawn_blocking(move || files.admit(&sender, length.unwrap_or(most)));
+        let draft = admitted.await.map_err(io::Error::other)??;
         let mut file = tokio::fs::File::from_std(draft.file.try_clone()?);
         let received = tokio::time::timeout(WHOLE, Box::pin(copy(body, &mut file, most))).await;
         let received =
@@ -102,6 +121,7 @@ impl Files {
         if let Some(length) = length.filter(|length| *length != received) {
             return Err(broken(format!("it has {received} bytes, not the {length} that were announced")));
         }
+        file.set_len(received).await?;
         file.sync_all().await?;
         let path = self.path(team, hash);
         tokio::task::spawn_blocking(move || draft.keep(&path)).await.map_err(io::Error::other)??;
@@ -113,9 +133,43 @@ impl Files {
         self.each(|path, modified| !is_draft(path) && modified < older_than)
     }
 
-    fn path(&self, team: &TeamId, hash: &str) -> PathBuf {
+    /// Where a team's archive is, if it is there.
+    pub fn path(&self, team: &TeamId, hash: &str) -> PathBuf {
         let name: String = Sha256::digest(hash).iter().map(|b| format!("{b:02x}")).collect();
         self.dir.join(team.as_str()).join(name)
+    }
+
+    /// Makes room for an archive, and a draft that takes it: what is still to come counts for those who come meanwhile.
+    fn admit(&self, team: &TeamId, length: u64) -> Result<Draft, ReceiveError> {
+        let _alone = self.admission.lock().unwrap_or_else(PoisonError::into_inner);
+        let draft = self.draft(team)?;
+        draft.file.set_len(length)?;
+        self.make_room(team)?;
+        Ok(draft)
+    }
+
+    /// Removes a team's oldest archives until the rest is no more than it may have.
+    fn make_room(&self, team: &TeamId) -> Result<(), ReceiveError> {
+        let (mut used, mut old) = (0, Vec::new());
+        let young = SystemTime::now() - YOUNG;
+        for entry in std::fs::read_dir(self.dir.join(team.as_str()))? {
+            let path = entry?.path();
+            let Ok(about) = std::fs::symlink_metadata(&path) else { continue };
+            used += about.len();
+            let modified = about.modified()?;
+            if modified < young && !is_draft(&path) {
+                old.push((modified, about.len(), path));
+            }
+        }
+        old.sort();
+        for (_, length, path) in old {
+            if used <= self.room.team {
+                break;
+            }
+            remove(&path)?;
+            used -= length;
+        }
+        if used <= self.room.team { Ok(()) } else { Err(ReceiveError::Full(self.room.team)) }
     }
 
     fn draft(&self, team: &TeamId) -> io::Result<Draft> {
@@ -142,10 +196,8 @@ impl Files {
                     Err(e) => return Err(e),
                 };
                 if test(&path, modified) {
-                    match std::fs::remove_file(&path) {
-                        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                        _ => removed += 1,
-                    }
+                    remove(&path)?;
+                    removed += 1;
                 }
             }
         }
@@ -179,6 +231,14 @@ impl Drop for Draft {
 
 fn make_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Removes a file that may have gone already.
+fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
 }
 
 fn is_draft(path: &Path) -> bool {
@@ -239,9 +299,17 @@ mod tests {
         bytes
     }
 
-    async fn send(files: &Files, hash: &str, most: u64, length: Option<u64>, bytes: &[u8]) -> Result<(), ReceiveError> {
+    /// All that one may send.
+    const ROOM: Room = Room { one: 9000, team: 90_000 };
+
+    async fn send(files: &Files, hash: &str, length: Option<u64>, bytes: &[u8]) -> Result<(), ReceiveError> {
         let parts: Vec<_> = bytes.chunks(100).map(|part| Ok::<_, Infallible>(Bytes::copy_from_slice(part))).collect();
-        files.receive(&team("a"), hash, most, length, stream::iter(parts)).await
+        files.receive(&team("a"), hash, length, stream::iter(parts)).await
+    }
+
+    fn age(files: &Files, hash: &str, by: Duration) {
+        let file = OpenOptions::new().append(true).open(files.path(&team("a"), hash)).expect("open");
+        file.set_modified(SystemTime::now() - by).expect("time");
     }
 
     fn all(dir: &Path) -> usize {
@@ -251,56 +319,74 @@ mod tests {
     #[tokio::test]
     async fn an_archive_is_there_whole_or_not_at_all() {
         let dir = tempfile::tempdir().expect("directory");
-        let files = Files::open(dir.path()).expect("open");
-        let sent = tar(1500);
-        for (most, length, bytes) in [
-            (1000, Some(1500), &sent[..]),
-            (1000, None, &sent[..]),
-            (9000, Some(2000), &sent[..]),
-            (9000, None, b"not an archive"),
-            (9000, None, b""),
-            (9000, None, &sent[..BLOCK - 1]),
+        let files = Files::open(dir.path(), ROOM).expect("open");
+        let (sent, large) = (tar(1500), tar(9001));
+        for (length, bytes) in [
+            (Some(9001), &large[..]),
+            (None, &large[..]),
+            (Some(2000), &sent[..]),
+            (None, b"not an archive"),
+            (None, b""),
+            (None, &sent[..BLOCK - 1]),
         ] {
-            assert!(send(&files, "h", most, length, bytes).await.is_err());
-            assert!(!files.has(&team("a"), "h") && all(dir.path()) == 0, "{most} {length:?}");
+            assert!(send(&files, "h", length, bytes).await.is_err());
+            assert!(!files.has(&team("a"), "h") && all(dir.path()) == 0, "{} {length:?}", bytes.len());
         }
         let broken = vec![Ok(Bytes::from(tar(600))), Err("connection reset")];
-        let error = files.receive(&team("a"), "h", 9000, None, stream::iter(broken)).await.expect_err("broken");
+        let error = files.receive(&team("a"), "h", None, stream::iter(broken)).await.expect_err("broken");
         assert!(error.to_string().contains("connection reset") && all(dir.path()) == 0, "{error}");
         // One whose client goes away leaves nothing either.
         let endless = stream::pending::<Result<Bytes, Infallible>>();
         let short = Duration::from_millis(20);
-        assert!(tokio::time::timeout(short, files.receive(&team("a"), "h", 9, None, endless)).await.is_err());
+        assert!(tokio::time::timeout(short, files.receive(&team("a"), "h", None, endless)).await.is_err());
         assert_eq!(all(dir.path()), 0);
 
-        send(&files, "h", 1500, Some(1500), &sent).await.expect("received");
+        send(&files, "h", Some(1500), &sent).await.expect("received");
         assert!(files.has(&team("a"), "h") && !files.has(&team("a"), "H") && !files.has(&team("b"), "h"));
         let mut read = vec![];
         files.read(&team("a"), "h").expect("there").read_to_end(&mut read).expect("read");
         assert_eq!(read, sent);
-        send(&files, "h", 1500, None, &tar(700)).await.expect("again");
+        send(&files, "h", None, &tar(700)).await.expect("again");
         assert_eq!(files.read(&team("a"), "h").expect("there").metadata().expect("stat").len(), 700);
-        send(&files, "../../../etc/passwd", 1500, None, &[0; BLOCK]).await.expect("any name, and empty");
+        send(&files, "../../../etc/passwd", None, &[0; BLOCK]).await.expect("any name, and empty");
         assert_eq!(all(dir.path()), 2);
+    }
+
+    #[tokio::test]
+    async fn old_archives_make_room_for_new_ones() {
+        let dir = tempfile::tempdir().expect("directory");
+        let files = Files::open(dir.path(), Room { one: 9000, team: 3000 }).expect("open");
+        for hash in ["a", "b", "c"] {
+            send(&files, hash, Some(1000), &tar(1000)).await.expect("received");
+        }
+        // They may all be needed in a moment.
+        assert!(matches!(send(&files, "d", Some(600), &tar(600)).await, Err(ReceiveError::Full(3000))));
+        assert!(files.has(&team("a"), "a") && all(dir.path()) == 3);
+        age(&files, "a", 2 * YOUNG);
+        age(&files, "b", 3 * YOUNG);
+        send(&files, "d", Some(600), &tar(600)).await.expect("received");
+        let there = |hash: &str| files.has(&team("a"), hash);
+        assert!(there("a") && !there("b") && there("c") && there("d"), "the oldest goes, and no more than must");
+        // One that does not say how long it is might be as long as one may be.
+        assert!(matches!(send(&files, "e", None, &tar(600)).await, Err(ReceiveError::Full(3000))));
+        let other = stream::iter([Ok::<_, Infallible>(Bytes::from(tar(2000)))]);
+        files.receive(&team("b"), "a", Some(2000), other).await.expect("another team's");
     }
 
     #[tokio::test]
     async fn what_nobody_asks_about_is_swept() {
         let dir = tempfile::tempdir().expect("directory");
-        let files = Files::open(dir.path()).expect("open");
-        send(&files, "old", 9000, None, &tar(600)).await.expect("received");
-        send(&files, "new", 9000, None, &tar(600)).await.expect("received");
-        let past = SystemTime::now() - Duration::from_secs(3600);
+        let files = Files::open(dir.path(), ROOM).expect("open");
         for hash in ["old", "new"] {
-            let file = OpenOptions::new().append(true).open(files.path(&team("a"), hash)).expect("open");
-            file.set_modified(past).expect("time");
+            send(&files, hash, None, &tar(600)).await.expect("received");
+            age(&files, hash, YOUNG);
         }
         assert!(files.has(&team("a"), "new"));
-        assert_eq!(files.sweep(past + Duration::from_secs(1)).expect("sweep"), 1);
+        assert_eq!(files.sweep(SystemTime::now() - YOUNG / 2).expect("sweep"), 1);
         assert!(!files.has(&team("a"), "old") && files.has(&team("a"), "new"));
         // What a server that was killed has left.
         std::fs::write(dir.path().join("a/draft-x"), b"half").expect("write");
-        let files = Files::open(dir.path()).expect("open");
+        let files = Files::open(dir.path(), ROOM).expect("open");
         assert_eq!(all(dir.path()), 1);
         assert!(files.has(&team("a"), "new"));
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use cabana_image::Reference;
 use cabana_image::registry::Credentials;
 use cabana_store::Boot;
 use cabana_types::wire::TemplateStep;
@@ -20,12 +21,24 @@ pub struct Order {
     pub resources: Resources,
     /// What to do.
     pub recipe: Recipe,
+    /// Images that were uploaded, by name: the archive of each.
+    pub images: BTreeMap<String, String>,
     /// The start command, for a shell; a Dockerfile's own where it is absent.
     pub start: Option<String>,
     /// The ready check, for a shell; a Dockerfile's own where it is absent.
     pub ready: Option<String>,
     /// Nothing is taken from the cache.
     pub force: bool,
+}
+
+impl Order {
+    /// The archive of an image that was uploaded, by any way to write its name.
+    pub(super) fn uploaded_image(&self, name: &str) -> Option<&str> {
+        let wanted: Reference = name.parse().ok()?;
+        let mut images = self.images.iter();
+        let (_, archive) = images.find(|(known, _)| known.parse::<Reference>().is_ok_and(|known| known == wanted))?;
+        Some(archive)
+    }
 }
 
 /// What to do.

@@ -61,17 +61,14 @@ impl Builds {
     /// Layers, and blobs of images that none of those that stay came from.
     async fn sweep_layers(&self, pool: &Pool, before: Timestamp) -> Result<(), String> {
         let known = self.store.layers_by_use().await.map_err(|e| chain(&e))?;
-        let surplus = known.len().saturating_sub(MOST_LAYERS);
-        let (mut old, mut kept) = (Vec::new(), HashSet::new());
-        let mut by_age = known;
-        by_age.sort_by_key(|(_, used)| *used);
-        for (place, (key, used)) in by_age.into_iter().enumerate() {
-            if used < before || place < surplus {
-                old.push(key);
-            } else {
-                kept.insert(key);
+        let most = match pool.is_short().await.map_err(|e| chain(&e))? {
+            true => {
+                tracing::warn!("the disk is getting full: half of what builds have kept for the next goes");
+                known.len() / 2
             }
-        }
+            false => MOST_LAYERS,
+        };
+        let (old, kept) = divide(known, before, most);
         for key in pool.layers().await.map_err(|e| chain(&e))? {
             if !kept.contains(&key) {
                 pool.delete_layer(&key).await.map_err(|e| chain(&e))?;
@@ -109,5 +106,37 @@ impl Builds {
         }
         *strangers = unknown;
         Ok(())
+    }
+}
+
+/// What goes and what stays, of what was used at these times: nothing that was not used since `before`, and no more than `most`.
+fn divide(mut known: Vec<(String, Timestamp)>, before: Timestamp, most: usize) -> (Vec<String>, HashSet<String>) {
+    known.sort_by_key(|(_, used)| *used);
+    let surplus = known.len().saturating_sub(most);
+    let young = known.partition_point(|(_, used)| *used < before).max(surplus);
+    let kept = known.split_off(young);
+    let key = |(key, _)| key;
+    (known.into_iter().map(key).collect(), kept.into_iter().map(key).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_used_longest_ago_goes() {
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let known = || [5, 1, 4, 2, 3].map(|n| (n.to_string(), at(n))).to_vec();
+        let gone = |before: i64, most: usize| {
+            let (old, kept) = divide(known(), at(before), most);
+            assert_eq!(old.len() + kept.len(), 5);
+            assert!(old.iter().all(|key| !kept.contains(key)));
+            old.join(" ")
+        };
+        assert_eq!(gone(0, 9), "");
+        assert_eq!(gone(3, 9), "1 2");
+        assert_eq!(gone(0, 2), "1 2 3");
+        assert_eq!(gone(3, 4), "1 2");
+        assert_eq!(gone(9, 0), "1 2 3 4 5");
     }
 }

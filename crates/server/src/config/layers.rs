@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::{Config, ConfigError, DEFAULT_FILE, DEFAULTS};
 
 /// Settings that an environment variable can set.
-const VARIABLES: [(&str, &str); 47] = [
+const VARIABLES: [(&str, &str); 48] = [
     (env::LISTEN, "listen"),
     (env::ALLOW_INSECURE_LISTEN, "allow_insecure_listen"),
     (env::DATA_DIR, "data_dir"),
@@ -39,6 +39,7 @@ const VARIABLES: [(&str, &str); 47] = [
     (env::WEBHOOKS_TIMEOUT_SECONDS, "webhooks.timeout_seconds"),
     (env::WEBHOOKS_RETRY_SECONDS, "webhooks.retry_seconds"),
     (env::MAX_UPLOAD_MB, "builds.max_upload_mb"),
+    (env::MAX_TEAM_UPLOADS_MB, "builds.max_team_uploads_mb"),
     (env::BUILDS_CONCURRENT, "builds.concurrent"),
     (env::BUILD_TIMEOUT_MINUTES, "builds.timeout_minutes"),
     (env::BUILD_CACHE_DAYS, "builds.cache_days"),

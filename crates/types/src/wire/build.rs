@@ -113,6 +113,10 @@ pub struct BuildStart {
     /// Cabana: the Dockerfile's `ARG`s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build_args: Option<BTreeMap<String, String>>,
+    /// Cabana: images that were uploaded, as `docker save` or an OCI layout has them, by the names that the build has for them. No
+    /// registry is asked for those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<BTreeMap<String, String>>,
 }
 
 /// Credentials for a registry; which members they have depends on the type.

@@ -2,25 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use cabana_client::{Client, Error};
 use cabana_image::dockerfile::{Dockerfile, DockerfileError};
 use cabana_types::limits::MAX_DOCKERFILE_BYTES;
-use cabana_types::wire::{BuildStart, NewTemplate, RegistryCredentials, RequestedBuild};
+use cabana_types::wire::{BuildStart, RegistryCredentials};
 use cabana_types::{Secret, env};
-use futures_util::TryStreamExt;
+use flate2::Compression;
 use indicatif::HumanBytes;
-use tokio_util::io::ReaderStream;
 
-use super::context::{Directory, Packed, leave_out};
-use super::watch::{self, Watch};
-use crate::amount::{parse_mebibytes, parse_pair};
+use super::context::Directory;
+use super::order::Wanted;
+use super::upload;
+use crate::amount::parse_pair;
 use crate::commands::Context;
 use crate::connection::variable;
 use crate::failure::{Failure, Outcome};
 use crate::output::clean;
-use crate::signals::Signals;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,15 +28,16 @@ Examples:
   cabana template build --start 'python3 app.py' --ready 'curl -fs localhost:8000'
   cabana run --template $(cabana template build web) -- python3 -V
   pass show registry | cabana template build --registry-user me --registry-password-stdin
+  cabana template build --image acme/base=base.tar   FROM acme/base is in that file
 
 Without a tag the build is `default`, which is what NAME alone means; with tags it is only what they
 say. What the build says goes to standard error. The last line, on standard output, names the build:
 NAME:BUILD can be used wherever a template is named, and is this build for ever. Ctrl-C ends the build.
 
+Without --start and --ready, the Dockerfile's CMD and HEALTHCHECK are what they would say.
+
 Files that .dockerignore names (or FILE.dockerignore, for that file alone) are not sent.";
 
-/// Piece in which the archive is read.
-const CHUNK: usize = 128 * 1024;
 /// A password is one short line; more is not read.
 const MAX_PASSWORD_BYTES: u64 = 4096;
 
@@ -49,12 +48,6 @@ pub(crate) struct Args {
     /// The directory with the Dockerfile and the files that it copies
     #[arg(value_name = "DIR", default_value = ".")]
     directory: PathBuf,
-    /// What to call the template [default: the directory's name]
-    #[arg(long, value_name = "NAME[:TAG]")]
-    name: Option<String>,
-    /// Tag for the build; may be repeated
-    #[arg(long = "tag", value_name = "TAG")]
-    tags: Vec<String>,
     /// The Dockerfile [default: Dockerfile in DIR]
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
@@ -67,33 +60,17 @@ pub(crate) struct Args {
     /// Do every step again
     #[arg(long)]
     no_cache: bool,
-    /// Command that runs in every sandbox, for a shell [default: the Dockerfile's CMD]
-    #[arg(long, value_name = "COMMAND")]
-    start: Option<String>,
-    /// Command that succeeds when a sandbox is ready [default: the Dockerfile's HEALTHCHECK]
-    #[arg(long, value_name = "COMMAND")]
-    ready: Option<String>,
-    /// Virtual CPUs of its sandboxes and steps [default: the server's]
-    #[arg(long, value_name = "COUNT")]
-    cpu: Option<i64>,
-    /// Memory in MiB, or with a unit: 512, 2G [default: the server's]
-    #[arg(long, value_name = "SIZE", value_parser = parse_mebibytes)]
-    memory: Option<i64>,
-    /// Disk in MiB, or with a unit [default: the server's]
-    #[arg(long, value_name = "SIZE", value_parser = parse_mebibytes)]
-    disk: Option<i64>,
     /// User for the registry of its images; the password is in CABANA_REGISTRY_PASSWORD
     #[arg(long, value_name = "USER")]
     registry_user: Option<String>,
     /// Read the password from standard input instead
     #[arg(long, requires = "registry_user")]
     registry_password_stdin: bool,
-    /// Return when the build has begun; `cabana template logs` shows it
-    #[arg(short, long)]
-    detach: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    /// Image for FROM NAME that is in a file: from `docker save`, or an OCI layout; may be repeated
+    #[arg(long = "image", value_name = "NAME=FILE", value_parser = parse_pair)]
+    images: Vec<(String, String)>,
+    #[command(flatten)]
+    wanted: Wanted,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
@@ -104,60 +81,28 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     let parsed = Dockerfile::parse(&text).and_then(|file| file.plan(args.target.as_deref(), &arguments));
     parsed.map_err(|e| mistake(&e, &text))?;
     let credentials = args.credentials()?;
-    let client = context.client()?;
-    let new = NewTemplate {
-        name: Some(args.template_name(&directory)?),
-        tags: (!args.tags.is_empty()).then(|| args.tags.clone()),
-        cpu_count: args.cpu,
-        memory_mb: args.memory,
-        min_free_disk_mb: args.disk,
-        ..Default::default()
-    };
+    let new = args.wanted.template(directory.template_name())?;
     let ignore = directory.ignore(&path)?;
-    let packed = tokio::task::spawn_blocking(move || directory.pack(&ignore)).await??;
-
-    let mut signals = Signals::catch()?;
-    let build = client.request_build(&new).await?;
+    let files = args.images;
+    let packed = tokio::task::spawn_blocking(move || {
+        let packed = directory.pack(&ignore, Compression::fast())?;
+        let images = files.into_iter().map(|(name, file)| Ok((name, upload::image(Path::new(&file))?)));
+        Ok::<_, Failure>((packed, images.collect::<Result<Vec<_>, Failure>>()?))
+    });
+    let (packed, images) = packed.await??;
     let start = BuildStart {
         from_image_registry: credentials,
-        start_cmd: args.start,
-        ready_cmd: args.ready,
         force: args.no_cache.then_some(true),
         dockerfile: Some(text),
         context: packed.as_ref().map(|packed| packed.hash.clone()),
         target: args.target,
         build_args: (!arguments.is_empty()).then_some(arguments),
+        images: (!images.is_empty())
+            .then(|| images.iter().map(|(name, image)| (name.clone(), image.hash.clone())).collect()),
         ..Default::default()
     };
-    let work = async {
-        if let Err(failure) = begin(&client, &build, packed, &start, context).await {
-            // Nobody else would: it would wait for ever.
-            let _ = client.cancel_build(&build.template_id, &build.build_id).await;
-            return Err(failure);
-        }
-        if args.detach { Ok(()) } else { follow(&client, &build, context).await }
-    };
-    tokio::select! {
-        ended = work => ended?,
-        signal = signals.recv() => {
-            // A second one ends us while we ask.
-            tokio::select! {
-                ended = client.cancel_build(&build.template_id, &build.build_id) => ended?,
-                _ = signals.recv() => {}
-            }
-            context.out.say("the build was ended; steps that were finished are kept for the next");
-            return Ok(128 + signal);
-        }
-    }
-    if !args.detach {
-        context.out.note(&format!("ready: cabana run --template {} -- …", used_as(&build)));
-    }
-    if args.json {
-        context.out.json(&build)?;
-    } else {
-        context.out.line(&format!("{}:{}", name_of(&build), build.build_id))?;
-    }
-    Ok(0)
+    let uploads = packed.into_iter().chain(images.into_iter().map(|(_, image)| image)).collect();
+    args.wanted.build(new, uploads, start, context).await
 }
 
 impl Args {
@@ -188,14 +133,6 @@ impl Args {
             return Err(Failure::yours(format!("{} is larger than {}", path.display(), HumanBytes(most))));
         }
         Ok((path, text))
-    }
-
-    fn template_name(&self, directory: &Directory) -> Result<String, Failure> {
-        let missing = || Failure::yours("the directory has no name that a template could have").hint("give --name");
-        match &self.name {
-            Some(name) => Ok(name.clone()),
-            None => directory.template_name().ok_or_else(missing),
-        }
     }
 
     /// For the registry. A password is never an argument, where every user of the machine could see it.
@@ -229,67 +166,5 @@ fn mistake(error: &DockerfileError, text: &str) -> Failure {
     match text.lines().nth(error.line.saturating_sub(1)) {
         Some(line) => Failure::yours(format!("{error}\n  {} | {}", error.line, clean(line))),
         None => Failure::yours(error.to_string()),
-    }
-}
-
-/// Sends what the build needs, and starts it.
-async fn begin(
-    client: &Client,
-    build: &RequestedBuild,
-    packed: Option<Packed>,
-    start: &BuildStart,
-    context: &Context,
-) -> Result<(), Failure> {
-    if let Some(packed) = packed {
-        send(client, build, packed, context).await?;
-    }
-    Ok(client.start_build(&build.template_id, &build.build_id, start).await?)
-}
-
-/// Uploads the files, unless they are there.
-async fn send(client: &Client, build: &RequestedBuild, packed: Packed, context: &Context) -> Result<(), Failure> {
-    let Packed { file, length, hash, files, largest } = packed;
-    let link = client.upload_link(&build.template_id, &hash).await?;
-    let size = HumanBytes(length);
-    if link.present {
-        context.out.say(&format!("{files} files, {size}: there already"));
-        return Ok(());
-    }
-    let url = link.url.ok_or_else(|| Failure::yours("the server does not say where to upload files"))?;
-    context.out.say(&format!("{files} files, {size}: sending"));
-    let bar = context.out.byte_bar(Some(length));
-    let moving = bar.clone();
-    let contents = ReaderStream::with_capacity(tokio::fs::File::from_std(file), CHUNK)
-        .inspect_ok(move |chunk| moving.inc(chunk.len() as u64));
-    let sent = client.upload(&url, contents, length).await;
-    bar.finish_and_clear();
-    sent.map_err(|e| match e {
-        Error::Api { status: 413, .. } => Failure::from(e).hint(leave_out(&largest)),
-        other => other.into(),
-    })
-}
-
-/// Shows what the build says until it has ended.
-async fn follow(client: &Client, build: &RequestedBuild, context: &Context) -> Result<(), Failure> {
-    let watch = Watch { client, template: &build.template_id, build: &build.build_id };
-    let show = |entry: &_| {
-        watch::show(entry, &context.out);
-        Ok(())
-    };
-    match watch.read(true, context, show).await?.reason {
-        Some(reason) => Err(watch::failure(&reason)),
-        None => Ok(()),
-    }
-}
-
-fn name_of(build: &RequestedBuild) -> &str {
-    build.aliases.first().map_or(build.template_id.as_str(), String::as_str)
-}
-
-/// The shortest name that means this build.
-fn used_as(build: &RequestedBuild) -> String {
-    match build.tags.iter().find(|tag| *tag != "default") {
-        Some(tag) if !build.tags.iter().any(|tag| tag == "default") => format!("{}:{tag}", name_of(build)),
-        _ => name_of(build).to_owned(),
     }
 }

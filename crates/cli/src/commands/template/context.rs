@@ -17,6 +17,7 @@ use flate2::write::GzEncoder;
 use indicatif::HumanBytes;
 use rustix::fs::{Mode, OFlags};
 
+use super::upload::Upload;
 use crate::failure::Failure;
 
 /// How long packing may take.
@@ -33,18 +34,6 @@ pub(super) struct Directory {
     path: PathBuf,
 }
 
-/// An archive of its files, at its beginning.
-#[derive(Debug)]
-pub(super) struct Packed {
-    pub(super) file: File,
-    pub(super) length: u64,
-    /// Of what is in it.
-    pub(super) hash: String,
-    pub(super) files: usize,
-    /// Where most of it is, for messages.
-    pub(super) largest: String,
-}
-
 impl Directory {
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -56,14 +45,7 @@ impl Directory {
     /// Its own name as one for a template, whatever way it was named by.
     pub(super) fn template_name(&self) -> Option<String> {
         let real = std::fs::read_link(format!("/proc/self/fd/{}", self.fd.as_raw_fd())).ok()?;
-        let name: String = real
-            .file_name()?
-            .to_string_lossy()
-            .to_lowercase()
-            .chars()
-            .map(|c| if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' { c } else { '-' })
-            .collect();
-        Some(name.trim_matches('-').to_owned()).filter(|name| !name.is_empty())
+        template_name(&real.file_name()?.to_string_lossy())
     }
 
     /// What is left out: the rules beside the Dockerfile that are for it alone, or those of the directory.
@@ -84,7 +66,7 @@ impl Directory {
     }
 
     /// Packs everything that is not left out; nothing if there is nothing. Blocks.
-    pub(super) fn pack(&self, ignore: &Ignore) -> Result<Option<Packed>, Failure> {
+    pub(super) fn pack(&self, ignore: &Ignore, how: Compression) -> Result<Option<Upload>, Failure> {
         let stop = Stop::after(PATIENCE);
         let most = ContextLimits::default();
         let limits = ContextLimits { entries: MAX_SEEN, bytes: u64::MAX, ..most };
@@ -104,22 +86,30 @@ impl Directory {
         if files == 0 {
             return Ok(None);
         }
-        let packed = write(&context);
+        let packed = write(&context, how);
         let (mut file, hash) = packed.map_err(|f| f.context(format!("cannot pack {}", self.path.display())))?;
         let length = file.stream_position()?;
         file.rewind()?;
-        Ok(Some(Packed { file, length, hash, files, largest: largest(&context, false) }))
+        let (what, less) = (format!("{files} files"), leave_out(&largest(&context, false)));
+        Ok(Some(Upload { file, length, hash, what, less }))
     }
 }
 
+/// The name of a file or directory as one for a template.
+pub(super) fn template_name(name: &str) -> Option<String> {
+    let plain = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' { c } else { '-' };
+    let name: String = name.to_lowercase().chars().map(plain).collect();
+    Some(name.trim_matches('-').to_owned()).filter(|name| !name.is_empty())
+}
+
 /// What to do when there is too much.
-pub(super) fn leave_out(largest: &str) -> String {
+fn leave_out(largest: &str) -> String {
     format!("leave out with .dockerignore what the Dockerfile does not copy; most is in {largest}")
 }
 
 /// Writes the archive to a temporary file that has no name. Times and owners are left out: they change nothing.
-fn write(context: &Context) -> Result<(File, String), Failure> {
-    let out = GzEncoder::new(BufWriter::new(tempfile::tempfile()?), Compression::fast());
+fn write(context: &Context, how: Compression) -> Result<(File, String), Failure> {
+    let out = GzEncoder::new(BufWriter::new(tempfile::tempfile()?), how);
     let mut archive = Writer::new(Hashed { out, hasher: Hasher::default() });
     for entry in context.entries() {
         let header = header(entry);
@@ -210,8 +200,9 @@ mod tests {
         root
     }
 
-    fn pack(root: &Path, ignore: &str) -> Option<Packed> {
-        Directory::open(root).expect("open").pack(&Ignore::parse(ignore).expect("rules")).expect("packed")
+    fn pack(root: &Path, ignore: &str) -> Option<Upload> {
+        let rules = Ignore::parse(ignore).expect("rules");
+        Directory::open(root).expect("open").pack(&rules, Compression::fast()).expect("packed")
     }
 
     #[test]
@@ -224,7 +215,7 @@ mod tests {
             std::fs::set_permissions(root.path().join("x"), PermissionsExt::from_mode(0o755)).expect("mode");
         }
         let (first, second) = (pack(a.path(), "").expect("files"), pack(b.path(), "").expect("files"));
-        assert_eq!((&first.hash, first.length, first.files), (&second.hash, second.length, 4));
+        assert_eq!((&first.hash, first.length, &first.what[..]), (&second.hash, second.length, "4 files"));
         std::fs::write(b.path().join("z"), "23").expect("write");
         assert_ne!(pack(b.path(), "").expect("files").hash, first.hash);
         assert_ne!(pack(a.path(), "x").expect("files").hash, first.hash);
@@ -235,7 +226,7 @@ mod tests {
     fn it_is_said_where_most_is() {
         let root = files(&[("data/big", &"x".repeat(3000)), ("data/old/a", "1"), ("src/a", "1"), ("b", "22")]);
         let packed = pack(root.path(), "").expect("files");
-        assert!(packed.largest.starts_with("data (2.93 KiB), data/big (2.93 KiB), "), "{}", packed.largest);
+        assert!(packed.less.contains("most is in data (2.93 KiB), data/big (2.93 KiB), "), "{}", packed.less);
     }
 
     #[test]
