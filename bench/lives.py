@@ -4,24 +4,16 @@
 usage: bench/lives.py [--count N] [--url URL] [--key KEY]
 """
 
-import argparse
 import json
 import os
 import pathlib
 import shutil
-import statistics
 import subprocess
-import sys
 import tempfile
-import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "python"))
-from wire import Client  # noqa: E402
+from measure import WARM_UP, Times, client, options
 
-
-def quantile(values, part):
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, round((len(ordered) - 1) * part))]
+WHOLE = "cabana: whole life"
 
 
 def floors(directory):
@@ -41,42 +33,24 @@ def floors(directory):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=100, help="lives to measure (default 100, at most 10000)")
-    parser.add_argument("--url", default=os.environ.get("E2B_API_URL", "http://127.0.0.1:3000"))
-    parser.add_argument("--key", default=os.environ.get("E2B_API_KEY"))
-    options = parser.parse_args()
-    count = max(1, min(options.count, 10_000))
-    key = options.key or pathlib.Path("/var/lib/cabana/key").read_text().strip()
-    client = Client(options.url, key)
-
-    lives = []
+    chosen = options(__doc__, "lives", 100)
+    server, times = client(chosen), Times()
     with tempfile.TemporaryDirectory() as directory:
-        bare = {name: (command, []) for name, command in floors(directory)}
+        bare = list(floors(directory))
         # In turns, so that whatever else the machine does meets all of them alike.
-        for number in range(count + 3):
-            begin = time.perf_counter()
-            box = client.create(timeout=60)
-            created = time.perf_counter()
-            assert client.run(box, "echo alive") == (0, "alive\n")
-            answered = time.perf_counter()
-            assert client.kill(box)
-            ended = time.perf_counter()
-            if number >= 3:
-                lives.append((created - begin, answered - created, ended - answered, ended - begin))
-            for command, times in bare.values():
-                begin = time.perf_counter()
-                subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-                if number >= 3:
-                    times.append(time.perf_counter() - begin)
-
-    rows = [(f"cabana: {part}", values) for part, values in zip(("create", "command", "kill", "whole life"), zip(*lives))]
-    rows += [(f"floor: {name}", times) for name, (_, times) in bare.items()]
-    whole = statistics.median(life[3] for life in lives)
-    print(f"{count} lives, milliseconds{'':24}p50      p99    whole life is")
-    for name, values in rows:
-        ratio = f"{whole / statistics.median(values):6.1f}×" if name.startswith("floor") else ""
-        print(f"{name:40}{statistics.median(values) * 1e3:10.2f}{quantile(values, 0.99) * 1e3:9.2f}    {ratio}")
+        for number in range(chosen.count + WARM_UP):
+            counts = number >= WARM_UP
+            with times.take(WHOLE, counts):
+                with times.take("cabana: create", counts):
+                    box = server.create(timeout=60)
+                with times.take("cabana: command", counts):
+                    assert server.run(box, "echo alive") == (0, "alive\n")
+                with times.take("cabana: kill", counts):
+                    assert server.kill(box)
+            for name, command in bare:
+                with times.take(name, counts):
+                    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    times.show(f"{chosen.count} lives, milliseconds", {WHOLE: bare[-1][0]})
 
 
 if __name__ == "__main__":

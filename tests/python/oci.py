@@ -73,7 +73,8 @@ class Image:
     @property
     def config_bytes(self) -> bytes:
         rootfs = {"type": "layers", "diff_ids": [layer.plain_digest for layer in self.layers]}
-        whole = {"architecture": self.architecture, "os": "linux", "config": self.config, "rootfs": rootfs}
+        history = [{"created_by": "a test"} for _ in self.layers]
+        whole = {"architecture": self.architecture, "os": "linux", "config": self.config, "rootfs": rootfs, "history": history}
         return json.dumps(whole, sort_keys=True).encode()
 
     @property
