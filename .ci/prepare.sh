@@ -10,6 +10,9 @@ die() {
     exit 1
 }
 
+# Settings for cargo beside those of the repository, where CABANA_CARGO_CONFIG names a file of them. The guest is always compiled as for people.
+cargo_config=(${CABANA_CARGO_CONFIG:+--config "$CABANA_CARGO_CONFIG"})
+
 need_root() {
     [ "$(id -u)" = 0 ] || die "this needs root: sandboxes are made of namespaces, mounts and cgroups" "sudo $0"
 }
@@ -54,7 +57,7 @@ build() {
     local triple guest
     triple=$(rustc -vV | sed -n 's/^host: //p')
     # Of the whole workspace, so that dependencies get the same features whatever is built.
-    cargo build --quiet --release --workspace --bin cabana "$@"
+    cargo build --quiet --release --workspace "${cargo_config[@]}" --bin cabana "$@"
     # Naming the target keeps the flags away from build scripts and macros, and gives the guest its own directory.
     RUSTFLAGS="-C target-feature=+crt-static" \
         cargo build --quiet --package cabana-guest --profile guest --target "$triple"
