@@ -132,9 +132,9 @@ class Image:
         }
 
 
-def archive(files: dict[str, bytes], packed: bool = False) -> bytes:
+def archive(files: dict[str, bytes]) -> bytes:
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz" if packed else "w") as tar:
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name, content in files.items():
             entry = tarfile.TarInfo(name)
             entry.size = len(content)

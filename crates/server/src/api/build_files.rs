@@ -52,7 +52,7 @@ pub(super) async fn upload_link(
     Ok((StatusCode::CREATED, Json(FileUpload { present, url: Some(url) })))
 }
 
-/// Upload an archive by a link: a tar, plain or packed with gzip.
+/// Upload an archive by a link: a tar, plain or packed with gzip or zstd.
 #[utoipa::path(put, path = "/templates/{templateID}/files/{hash}", tag = "builds",
     params(
         ("templateID" = String, Path, description = "As in the link"),
@@ -154,7 +154,7 @@ impl From<ReceiveError> for Refusal {
             ),
             ReceiveError::Broken(text) => Self::invalid(format!("The archive was not received: {text}; send it again")),
             ReceiveError::NotAnArchive => {
-                Self::invalid("What was sent is not a tar archive, neither plain nor packed with gzip")
+                Self::invalid("What was sent is not a tar archive, neither plain nor packed with gzip or zstd")
             }
             ReceiveError::Busy => Self::new(ErrorCode::ServiceUnavailable, "Too many uploads are under way; try again"),
             ReceiveError::Io(e)

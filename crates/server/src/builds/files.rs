@@ -62,7 +62,7 @@ pub enum ReceiveError {
     #[error("{0}")]
     Broken(String),
     /// It is no archive.
-    #[error("it is neither a tar archive nor one packed with gzip")]
+    #[error("it is not a tar archive, neither plain nor packed with gzip or zstd")]
     NotAnArchive,
     /// Too many others are being sent.
     #[error("too many uploads are under way")]
@@ -88,7 +88,7 @@ impl Files {
         touched.and_then(|file| file.set_modified(SystemTime::now())).is_ok()
     }
 
-    /// An archive of a team: a tar, perhaps packed with gzip.
+    /// An archive of a team: a tar, perhaps packed with gzip or zstd.
     pub fn read(&self, team: &TeamId, hash: &str) -> io::Result<File> {
         File::open(self.path(team, hash))
     }
@@ -275,9 +275,9 @@ where
 
 /// Whether this may be the beginning of a tar archive, packed or not. An empty one has only zeros.
 fn is_archive(head: &[u8]) -> bool {
-    let gzip = head.starts_with(&[0x1f, 0x8b]);
+    let packed = head.starts_with(&[0x1f, 0x8b]) || head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
     let tar = head.len() == BLOCK && (head[257..262] == *b"ustar" || head.iter().all(|b| *b == 0));
-    gzip || tar
+    packed || tar
 }
 
 #[cfg(test)]
@@ -350,6 +350,9 @@ mod tests {
         assert_eq!(files.read(&team("a"), "h").expect("there").metadata().expect("stat").len(), 700);
         send(&files, "../../../etc/passwd", None, &[0; BLOCK]).await.expect("any name, and empty");
         assert_eq!(all(dir.path()), 2);
+        for packed in [&b"\x1f\x8b and so on"[..], b"\x28\xb5\x2f\xfd and so on"] {
+            send(&files, "packed", None, packed).await.expect("packed");
+        }
     }
 
     #[tokio::test]
