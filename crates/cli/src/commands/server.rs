@@ -2,6 +2,7 @@
 
 mod base;
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -198,8 +199,8 @@ fn banner(config: &Config, server: &Server, backend: &str, pool: &Pool) -> Strin
     let key = config.key_file();
     let key = key.display();
     let version = env!("CARGO_PKG_VERSION");
-    // Only its hash is in the store: this and the file are where it can be read.
-    let key_is = match server.fresh_key() {
+    // Only its hash is in the store: this and the file are where it can be read. A log is no place for it, others may read that.
+    let key_is = match server.fresh_key().filter(|_| std::io::stdout().is_terminal()) {
         Some(fresh) => format!("The API key is {}, kept in {key}", fresh.expose()),
         None => format!("The API key is in {key}"),
     };
