@@ -81,14 +81,14 @@ struct Saved {
 }
 
 /// Copies an image into the store. `name` says which, where there are several: an image's name, or what the layout
-/// calls it. One that is alone is taken whatever it is called. Blocks.
-pub fn import(path: &Path, name: Option<&str>, blobs: &Blobs, stop: &Stop) -> Result<Image> {
+/// calls it. One that is alone is taken whatever it is called. A packed archive is unpacked to no more than `most` bytes. Blocks.
+pub fn import(path: &Path, name: Option<&str>, blobs: &Blobs, most: u64, stop: &Stop) -> Result<Image> {
     let failed = |source| Error::Path { action: "open", path: path.display().to_string(), source };
     let file = File::open(path).map_err(failed)?;
     let files = if file.metadata().map_err(failed)?.is_dir() {
         Files::Directory(file.into())
     } else {
-        Files::Archive(Box::new(ArchiveFiles::read(file, blobs, stop)?))
+        Files::Archive(Box::new(ArchiveFiles::read(file, blobs, most, stop)?))
     };
     if let Some(index) = files.read("index.json", MAX_MANIFEST)? {
         return import_layout(&files, &index, name, blobs, stop);

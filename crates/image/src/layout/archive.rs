@@ -15,7 +15,6 @@ use crate::tar::{Archive, Kind};
 const MAX_ENTRIES: usize = 100_000;
 /// Names are kept in memory.
 const MAX_NAMES: usize = 16 << 20;
-const MAX_BYTES: u64 = 64 << 30;
 
 pub(super) struct ArchiveFiles {
     file: File,
@@ -34,7 +33,7 @@ enum Place {
 }
 
 impl ArchiveFiles {
-    pub(super) fn read(mut file: File, blobs: &Blobs, stop: &Stop) -> Result<Self> {
+    pub(super) fn read(mut file: File, blobs: &Blobs, most: u64, stop: &Stop) -> Result<Self> {
         let mut magic = [0; 2];
         let is_plain = file.read_exact(&mut magic).is_err() || !matches!(magic, [0x1f, 0x8b] | [0x28, 0xb5]);
         file.rewind().map_err(Error::io("rewind the archive"))?;
@@ -47,8 +46,8 @@ impl ArchiveFiles {
                 stop.check("reading an archive")?;
                 match reader.read(&mut buffer).map_err(read_error)? {
                     0 => break,
-                    n if partial.length() + n as u64 > MAX_BYTES => {
-                        return Err(Error::TooLarge { what: "the archive".to_owned(), limit: MAX_BYTES });
+                    n if partial.length() + n as u64 > most => {
+                        return Err(Error::TooLarge { what: "the archive".to_owned(), limit: most });
                     }
                     n => partial.write(&buffer[..n])?,
                 }

@@ -10,6 +10,9 @@ use serde_json::json;
 use crate::archive::{Item, directory, file, gzip, symlink, tar};
 use crate::sample::Sample;
 
+/// How much a packed archive may become.
+const MOST: u64 = 1 << 20;
+
 struct Place {
     directory: tempfile::TempDir,
     blobs: Blobs,
@@ -27,7 +30,7 @@ impl Place {
     }
 
     fn import(&self, path: &Path, name: Option<&str>) -> Result<Image> {
-        let result = layout::import(path, name, &self.blobs, &Stop::after(Duration::from_secs(20)));
+        let result = layout::import(path, name, &self.blobs, MOST, &Stop::after(Duration::from_secs(20)));
         assert_eq!(std::fs::read_dir(self.path("blobs/partial")).unwrap().count(), 0, "a part is left");
         result
     }
@@ -147,6 +150,10 @@ fn wrong_files_are_refused() {
     ] {
         place.import_archive(bytes, None).unwrap_err();
     }
+    // What is small only as long as it is packed is not unpacked to the end.
+    let bloated = gzip(&tar(&[file("zeros", vec![0; 2 << 20])]));
+    let error = place.import_archive(&bloated, None).unwrap_err();
+    assert!(matches!(error, Error::TooLarge { limit: MOST, .. }), "{error}");
     let circle = [file("manifest.json", r#"[{"Config":"a","Layers":[]}]"#), symlink("a", "b"), symlink("b", "a")];
     assert!(place.import_archive(&tar(&circle), None).unwrap_err().to_string().contains("circles"));
     // Links out of a directory are not followed.

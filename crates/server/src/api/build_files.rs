@@ -72,6 +72,11 @@ pub(super) async fn upload(
 ) -> Result<StatusCode, Refusal> {
     let template = app.admit(&template, &hash, &query)?;
     let row = app.store.template(&template).await?.ok_or(cabana_store::Error::NoTemplate(template))?;
+    if let Some(pool) = app.lifecycle.pool()
+        && pool.is_short().await.map_err(|e| Refusal::internal(&e))?
+    {
+        return Err(disk_full());
+    }
     let length = headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
     let body = body.into_data_stream();
     app.builds.files().receive(&row.team, &hash, length, body).await?;
@@ -134,6 +139,10 @@ fn authority(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {
     Some(sent).filter(|authority| !authority.host().is_empty() && !authority.as_str().contains('@'))
 }
 
+fn disk_full() -> Refusal {
+    Refusal::new(ErrorCode::StorageFull, "The disk of the server's data directory is full; free some space")
+}
+
 impl From<ReceiveError> for Refusal {
     fn from(error: ReceiveError) -> Self {
         match error {
@@ -160,7 +169,7 @@ impl From<ReceiveError> for Refusal {
             ReceiveError::Io(e)
                 if matches!(e.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded) =>
             {
-                Self::new(ErrorCode::StorageFull, "The disk of the server's data directory is full; free some space")
+                disk_full()
             }
             error @ ReceiveError::Io(_) => Self::internal(&error),
         }

@@ -132,7 +132,8 @@ impl Job {
             Event::Blob { .. } => {}
             Event::Retry { what, reason } => log.warn(BASE, format!("trying {what} again: {reason}")),
         });
-        let limits = PullLimits { time: self.time_left(), attempts: ATTEMPTS, ..PullLimits::default() };
+        let total = self.unpack_limits().bytes;
+        let limits = PullLimits { total, time: self.time_left(), attempts: ATTEMPTS, ..PullLimits::default() };
         let image =
             registry.pull(reference, credentials, &self.builds.blobs, &limits, &progress).await.map_err(wrong)?;
         self.begin_with(image).await
@@ -142,7 +143,8 @@ impl Job {
         self.log.info(BASE, format!("FROM {name}, which was uploaded"));
         let file = self.builds.files.path(&self.order.team, archive);
         let (name, blobs, stop) = (name.to_owned(), self.builds.blobs.clone(), self.stop.clone());
-        let image = self.blocking(BASE, move || layout::import(&file, Some(&name), &blobs, &stop)).await?;
+        let most = self.unpack_limits().bytes;
+        let image = self.blocking(BASE, move || layout::import(&file, Some(&name), &blobs, most, &stop)).await?;
         self.begin_with(image).await
     }
 
