@@ -27,15 +27,20 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Opens the directory.
+    /// Opens the directory. Drafts of a server that died while it wrote them are removed: nothing else leads to the draft of a first record.
     pub(super) fn open(run_dir: &Path) -> Result<Self, Error> {
         let dir = run_dir.join("sandboxes");
         match fs::DirBuilder::new().mode(0o700).create(&dir) {
             Err(source) if source.kind() != ErrorKind::AlreadyExists => {
-                Err(Error::Path { action: "create", path: dir, source })
+                return Err(Error::Path { action: "create", path: dir, source });
             }
-            _ => Ok(Self { dir }),
+            _ => {}
         }
+        let records = Self { dir };
+        for id in records.named(".new")? {
+            remove_file(records.draft(&id))?;
+        }
+        Ok(records)
     }
 
     /// Where the guest's socket is.
@@ -47,12 +52,16 @@ impl Records {
         self.dir.join(format!("{id}.json"))
     }
 
+    fn draft(&self, id: &SandboxId) -> PathBuf {
+        self.dir.join(format!("{id}.new"))
+    }
+
     /// Writes a record, whole or not at all.
     pub(super) fn write(&self, id: &SandboxId, record: Record) -> Result<(), Error> {
-        let (path, temporary) = (self.file(id), self.dir.join(format!("{id}.new")));
+        let (path, draft) = (self.file(id), self.draft(id));
         let result = serde_json::to_vec(&record).map_err(std::io::Error::from).and_then(|bytes| {
-            fs::write(&temporary, bytes)?;
-            fs::rename(&temporary, &path)
+            fs::write(&draft, bytes)?;
+            fs::rename(&draft, &path)
         });
         result.map_err(|source| Error::Path { action: "write", path, source })
     }
@@ -69,36 +78,42 @@ impl Records {
 
     /// Removes everything of a sandbox.
     pub(super) fn remove(&self, id: &SandboxId) -> Result<(), Error> {
-        for path in [self.socket(id), self.dir.join(format!("{id}.new")), self.file(id)] {
-            match fs::remove_file(&path) {
-                Err(source) if source.kind() != ErrorKind::NotFound => {
-                    return Err(Error::Path { action: "remove", path, source });
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+        [self.socket(id), self.draft(id), self.file(id)].into_iter().try_for_each(remove_file)
     }
 
     /// All records.
     pub(super) fn list(&self) -> Result<Vec<(SandboxId, Record)>, Error> {
-        let failed = |source| Error::Path { action: "list", path: self.dir.clone(), source };
         let mut all = Vec::new();
-        for entry in fs::read_dir(&self.dir).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
-            let id = name.to_str().and_then(|n| n.strip_suffix(".json")).and_then(|n| n.parse::<SandboxId>().ok());
-            if let Some(id) = id
-                && let Some(record) = self.read(&id)?
-            {
+        for id in self.named(".json")? {
+            if let Some(record) = self.read(&id)? {
                 all.push((id, record));
             }
         }
         Ok(all)
     }
 
+    /// The sandboxes that have a file with this ending.
+    fn named(&self, ending: &str) -> Result<Vec<SandboxId>, Error> {
+        let failed = |source| Error::Path { action: "list", path: self.dir.clone(), source };
+        let mut ids = Vec::new();
+        for entry in fs::read_dir(&self.dir).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            ids.extend(name.to_str().and_then(|name| name.strip_suffix(ending)).and_then(|id| id.parse().ok()));
+        }
+        Ok(ids)
+    }
+
     /// Removes the directory, if nothing is in it.
     pub(super) fn close(&self) {
         let _ = fs::remove_dir(&self.dir);
+    }
+}
+
+/// Removes a file, if it is there.
+fn remove_file(path: PathBuf) -> Result<(), Error> {
+    match fs::remove_file(&path) {
+        Err(source) if source.kind() != ErrorKind::NotFound => Err(Error::Path { action: "remove", path, source }),
+        _ => Ok(()),
     }
 }
 
@@ -119,5 +134,22 @@ mod tests {
         records.remove(&id).unwrap();
         records.remove(&id).unwrap();
         assert!(records.list().unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_was_half_written_goes_with_the_next_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = Records::open(dir.path()).unwrap();
+        let (kept, unborn) = (SandboxId::from_random([7; 20]), SandboxId::from_random([8; 20]));
+        let record = Record { slot: 9, process: None };
+        records.write(&kept, record).unwrap();
+        fs::write(records.draft(&kept), r#"{"slot":9,"pro"#).unwrap();
+        fs::write(records.draft(&unborn), "").unwrap();
+        let reopened = Records::open(dir.path()).unwrap();
+        assert_eq!(reopened.list().unwrap(), [(kept.clone(), record)]);
+        assert!(!records.draft(&kept).exists() && !records.draft(&unborn).exists());
+        reopened.remove(&kept).unwrap();
+        reopened.close();
+        assert!(!reopened.dir.exists(), "nothing was left in it");
     }
 }
