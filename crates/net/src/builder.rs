@@ -85,15 +85,23 @@ impl Bench {
         namespace::leave()?;
         let furnished = self.furnish(index).await;
         namespace::enter(&self.home)?;
-        let netns = furnished?;
+        let (netns, inside) = furnished?;
+        let joined = self.join(index, &inside).await;
+        // Its socket would keep the namespace alive.
+        inside.close().await;
+        joined.map(|()| slot(&self.plan, index, netns))
+    }
+
+    /// Turns the host's end on, and returns when both ends carry packets.
+    async fn join(&self, index: u32, inside: &Links) -> Result<(), Error> {
         let (link, gateway) = (self.plan.link(index), self.plan.gateway(index));
         namespace::harden(&link)?;
         self.host.set_up(&link, gateway, SLOT_PREFIX).await?;
-        Ok(slot(&self.plan, index, netns))
+        inside.sending(INSIDE).await
     }
 
     /// The part that happens inside the new namespace.
-    async fn furnish(&self, index: u32) -> Result<OwnedFd, Error> {
+    async fn furnish(&self, index: u32) -> Result<(OwnedFd, Links), Error> {
         let netns = namespace::pin(&self.plan.pin(index))?;
         namespace::furnish()?;
         self.host.add_veth(&self.plan.link(index), self.mtu, &netns).await?;
@@ -104,9 +112,13 @@ impl Bench {
             inside.default_route(self.plan.gateway(index)).await
         }
         .await;
-        // Its socket would keep the namespace alive.
-        inside.close().await;
-        done.map(|()| netns)
+        match done {
+            Ok(()) => Ok((netns, inside)),
+            Err(error) => {
+                inside.close().await;
+                Err(error)
+            }
+        }
     }
 
     async fn undo(&self, index: u32) {

@@ -3,9 +3,10 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
 
 use futures::TryStreamExt;
-use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkMessage};
+use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkMessage, State};
 use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteType};
 use rtnetlink::{Handle, LinkDelRequest, LinkUnspec, LinkVeth, RouteMessageBuilder};
 use tokio::task::JoinHandle;
@@ -15,6 +16,10 @@ use crate::plan::INSIDE;
 
 /// The loopback's number, the same in every namespace.
 const LOOPBACK: u32 = 1;
+
+/// How long an interface may need until it sends, and how often it is looked at; mostly once is enough.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A connection to the kernel for the namespace in which it was opened. Its socket keeps that namespace alive.
 pub(crate) struct Links {
@@ -96,6 +101,23 @@ impl Links {
         let added = self.handle.address().add(index, IpAddr::V4(address), prefix).execute().await;
         added.map_err(failed("add address", address))?;
         self.turn_on(index).await.map_err(failed("turn on", name))
+    }
+
+    /// Waits until an interface that is turned on also sends. The kernel sees to that in the background when the other end comes up; what is sent before is lost,
+    /// and sent again only after a second.
+    pub(crate) async fn sending(&self, name: &str) -> Result<(), Error> {
+        let sends = |message: &LinkMessage| message.attributes.contains(&LinkAttribute::OperState(State::Up));
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let message = self.handle.link().get().match_name(name).execute().try_next().await;
+            if message.map_err(failed("look up", name))?.as_ref().is_some_and(sends) {
+                return Ok(());
+            }
+            if tokio::time::Instant::now() > deadline {
+                return Err(failed("turn on", name)(rtnetlink::Error::RequestFailed));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// Turns the loopback on.

@@ -57,6 +57,8 @@ pub(crate) fn on_machine<F: Future<Output = ()>>(test: impl FnOnce(Arc<Machine>)
             sh(&format!("ip addr add {address}/32 dev lo"));
         }
         setns(&home, CloneFlags::CLONE_NEWNET).unwrap();
+        // The other end came up later; until the kernel has noticed, this one loses what it sends.
+        sh("until ip -o link show up0 | grep -q 'state UP'; do sleep 0.01; done");
         // The runtime's threads are made here, so they live on this machine.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let machine = Machine { outside: Arc::new(outside), dir: tempfile::tempdir().unwrap() };
@@ -142,10 +144,18 @@ pub(crate) fn start_echo(address: Ipv4Addr) -> u16 {
     port
 }
 
+/// How long is waited for what must come, and for what must not.
+const PATIENCE: Duration = Duration::from_secs(5);
+const SILENCE: Duration = Duration::from_millis(700);
+
 /// What a listener says about a connection from here; `None` if there is none.
 pub(crate) fn greeting(to: SocketAddr) -> Option<String> {
-    let stream = TcpStream::connect_timeout(&to, Duration::from_millis(700)).ok()?;
-    stream.set_read_timeout(Some(Duration::from_millis(700))).unwrap();
+    greeting_within(to, PATIENCE)
+}
+
+fn greeting_within(to: SocketAddr, time: Duration) -> Option<String> {
+    let stream = TcpStream::connect_timeout(&to, time).ok()?;
+    stream.set_read_timeout(Some(time)).unwrap();
     let mut said = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(stream), &mut said).ok()?;
     Some(said.trim().to_owned())
@@ -155,9 +165,27 @@ pub(crate) async fn reach(slot: &Slot, address: Ipv4Addr, port: u16) -> Option<S
     inside(&slot.netns, move || greeting((address, port).into())).await
 }
 
+/// Whether nobody answers here.
+pub(crate) fn no_greeting(to: SocketAddr) -> bool {
+    greeting_within(to, SILENCE).is_none()
+}
+
+pub(crate) async fn no_reach(slot: &Slot, address: Ipv4Addr, port: u16) -> bool {
+    inside(&slot.netns, move || no_greeting((address, port).into())).await
+}
+
 /// Whether an open connection still carries data.
 pub(crate) fn alive(stream: &mut TcpStream) -> bool {
-    stream.set_read_timeout(Some(Duration::from_millis(700))).unwrap();
+    echoes(stream, PATIENCE)
+}
+
+/// Whether it carries none any more.
+pub(crate) fn cut(stream: &mut TcpStream) -> bool {
+    !echoes(stream, SILENCE)
+}
+
+fn echoes(stream: &mut TcpStream, time: Duration) -> bool {
+    stream.set_read_timeout(Some(time)).unwrap();
     let mut answer = [0; 4];
     stream.write_all(b"ping").is_ok() && stream.read_exact(&mut answer).is_ok() && &answer == b"ping"
 }

@@ -51,7 +51,7 @@ fn the_host_reaches_a_sandbox_at_once() {
             let said = tokio::task::spawn_blocking(move || greeting((slot.address, port).into())).await.unwrap();
             assert_eq!(said, Some(slot.gateway.to_string()));
             // A first packet that got lost would be sent again after a second.
-            assert!(start.elapsed().as_millis() < 500, "{:?}", start.elapsed());
+            assert!(start.elapsed().as_millis() < 900, "{:?}", start.elapsed());
         }
         network.close().await.unwrap();
     });
