@@ -68,6 +68,9 @@ class Life:
         assert all(row.get("sandbox") for row in made), made
         return [Box(row["sandbox"]["sandboxID"], row["sandbox"]["envdAccessToken"]) for row in made]
 
+    def commit(self, box: Box, name: str) -> str:
+        return self.ask("POST", f"/sandboxes/{box.id}/commit", {"alias": name}).json["templateID"]
+
     def snapshot(self, box: Box) -> str:
         return self.ask("POST", f"/sandboxes/{box.id}/snapshots", {}).json["snapshotID"]
 

@@ -197,6 +197,10 @@ class Server:
         """Sandboxes that have a disk in the pool."""
         return set(os.listdir(self.data / "pool/sandboxes"))
 
+    def copies(self) -> set[str]:
+        """Copies of disks in the pool: snapshots, and what is only made for a moment."""
+        return set(os.listdir(self.data / "pool/snapshots"))
+
     def kill_guest(self, id: str) -> None:
         """The first process of a sandbox dies, as if by a bug."""
         record = json.loads(Path("/run/cabana", self.instance, "sandboxes", f"{id}.json").read_text())

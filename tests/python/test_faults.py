@@ -122,6 +122,8 @@ BIRTHS = ["create.written", "create.launched"]
 DEATHS = ["kill.written", "kill.destroyed"]
 # So have those of builds.
 BUILDS = ["build.kept", "build.committed"]
+# And those of templates that are made of sandboxes.
+COMMITS = ["snapshot.copied", "build.merged", "build.committed", "snapshot.removed"]
 
 
 def points() -> set[str]:
@@ -130,7 +132,7 @@ def points() -> set[str]:
 
 
 def test_every_point_is_tried():
-    assert points() == {passage[0] for passage in PASSAGES} | set(BIRTHS) | set(DEATHS) | set(BUILDS)
+    assert points() == {passage[0] for passage in PASSAGES} | set(BIRTHS) | set(DEATHS) | set(BUILDS) | set(COMMITS)
 
 
 def bring(life: Life, server, box: Box, situation: str) -> None:
@@ -253,6 +255,24 @@ def test_death_in_a_build(life, dying, builder, tmp_path):
         again = builder.build(changed, name)
         assert not again.ran(), f"{point}: {again.log}"
         assert builder.sandbox(name).files.read("/version") == f"{name}\nmore\n", point
+
+
+def test_death_while_a_template_is_made_of_a_sandbox(life, dying, builder):
+    """The sandbox lives on, no copy of its disk is left, and asking again makes the template."""
+    box, name = life.create(metadata=MARK), builder.name("death")
+    life.write(box, "kept", "content")
+    boot = life.boot(box)
+    for point in COMMITS:
+        dying(point, lambda: life.commit(box, name))
+        life.assert_whole()
+        assert life.boot(box) == boot and life.files(box) == {"kept": "content"}, point
+        assert not life.snapshots() and not life.server.copies(), point
+        found = builder.details(name)
+        assert found.status == 404 or builder.last(name).status == "error", point
+    life.commit(box, name)
+    copy = life.create(name, metadata=MARK)
+    assert life.files(copy) == {"kept": "content"}
+    life.kill(copy)
 
 
 def test_all_of_it_leaves_nothing(life, world):

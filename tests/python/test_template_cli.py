@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from building import Builder, context
+from images import busybox
 from registry import PASSWORD, USER
 from server import ROOT
 
@@ -79,6 +80,32 @@ def test_the_password_of_a_registry(builder: Builder, registries, tmp_path):
         assert done.returncode == 0 and PASSWORD not in done.stdout + done.stderr, done
     wrong = build("--registry-password-stdin", input="guess\n")
     assert wrong.returncode == 1 and "team/private" in wrong.stderr and "guess" not in wrong.stderr, wrong
+
+
+def test_pull(builder: Builder, registries, well):
+    """A template of an image by its name alone, and called by it."""
+    image = builder.name("pulled")
+    registries.push(f"team/{image}", "v1.2", busybox())
+    pull = lambda *arguments, **how: builder.cabana("template", "pull", *arguments, **how)
+    done = pull(f"{registries.open.host}/team/{image}:v1.2")
+    assert done.returncode == 0 and done.stdout == f"{image}:{builder.last(image).id}\n", done
+    assert builder.sandbox(f"{image}:v1.2").commands.run("echo up", user="root").stdout == "up\n"
+    named = builder.name("named")
+    assert pull(f"{registries.open.host}/team/{image}:v1.2", "--name", named).returncode == 0
+    assert set(builder.tags(named)) == {"default"}
+
+    private = (f"{registries.closed.host}/team/private:1", "--name", builder.name("private"))
+    login = ("--registry-user", USER, "--registry-password-stdin")
+    assert pull(*private, *login, input=f"{PASSWORD}\n").returncode == 0
+    for arguments, said in [
+        ((*private, *login), "there is no password for"),
+        (private, "user name and password"),
+        ((f"{registries.open.host}/team/{image}:none", "--name", builder.name("none")), f"team/{image}:none"),
+        (("Not an image",), "Not an image"),
+        (("x\nRUN true",), "image"),
+    ]:
+        done = pull(*arguments, input="")
+        assert done.returncode == 1 and said in done.stderr, done
 
 
 def test_ls(builder: Builder, cabana, tmp_path):

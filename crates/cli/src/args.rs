@@ -24,6 +24,7 @@ Examples:
   cabana fork $id                               make another one like it
   cabana kill $id                               end it
   cabana template build web                     make a template from web/Dockerfile
+  cabana template pull python:3.12-slim         make one of an image
 
 Exit codes: 0 done, 1 the request was wrong, 2 the server or the connection failed;
 run, exec and shell exit with the command's own code (128+n if signal n ended it).";
@@ -67,6 +68,7 @@ pub(crate) enum Command {
     Archive(commands::archive::Args),
     Resize(commands::resize::Args),
     Fork(commands::fork::Args),
+    Commit(commands::commit::Args),
     #[command(subcommand)]
     Snapshot(commands::snapshot::Command),
     Logs(commands::logs::Args),

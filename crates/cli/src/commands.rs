@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod archive;
+pub(crate) mod commit;
 pub(crate) mod completions;
 pub(crate) mod cp;
 pub(crate) mod create;
@@ -65,6 +66,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Archive(args) => archive::run(args, context).await,
         Command::Resize(args) => resize::run(args, context).await,
         Command::Fork(args) => fork::run(args, context).await,
+        Command::Commit(args) => commit::run(args, context).await,
         Command::Snapshot(command) => snapshot::run(command, context).await,
         Command::Logs(args) => logs::run(args, context).await,
         Command::Events(args) => events::run(args, context).await,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cabana_types::routing::API_KEY_HEADER;
 use cabana_types::wire::{
-    ApiKey, ArchiveRequest, Check, Event, ForkRequest, ForkResult, KeyName, ListedSandbox, NewApiKey, NewSandbox,
-    PauseRequest, ResizeRequest, Sandbox, SandboxDetail, SandboxLogs, SandboxState, ServerStatus, SnapshotInfo,
-    SnapshotRequest, TimeoutRequest,
+    ApiKey, ArchiveRequest, Check, CommitRequest, Event, ForkRequest, ForkResult, KeyName, ListedSandbox, NewApiKey,
+    NewSandbox, PauseRequest, ResizeRequest, Sandbox, SandboxDetail, SandboxLogs, SandboxState, ServerStatus,
+    SnapshotInfo, SnapshotRequest, Template, TimeoutRequest,
 };
 use cabana_types::{KeyId, SandboxId, Secret};
 use http::{HeaderValue, Method, Request, header};
@@ -154,6 +154,13 @@ impl Client {
         let action = "fork the sandbox";
         let body = to_json(action, wanted)?;
         self.call(action, self.request(Method::POST, &format!("/sandboxes/{id}/fork"), Some(body))?).await
+    }
+
+    /// Makes a template of a sandbox, and returns when it is ready.
+    pub async fn commit(&self, id: &SandboxId, wanted: &CommitRequest) -> Result<Template> {
+        let action = "make a template of the sandbox";
+        let body = to_json(action, wanted)?;
+        self.call(action, self.request(Method::POST, &format!("/sandboxes/{id}/commit"), Some(body))?).await
     }
 
     /// Keeps a copy of a sandbox's disk.

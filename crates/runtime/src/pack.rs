@@ -1,4 +1,5 @@
-//! Packing a sandbox's disk into one stream, and back: a tar archive (POSIX, with pax records) in zstd, which ordinary tools can open.
+//! Packing a sandbox's disk into one stream, and back: a tar archive (POSIX, with pax records) in zstd, which ordinary tools can open. And laying it over
+//! its template's tree, which makes a tree of both.
 //!
 //! Packing follows no link and never leaves the disk. Unpacking takes nothing but what packing writes: an archive may come from where
 //! others can write. Both are for blocking threads, hold little memory whatever the disk holds, and stop when they are cancelled.
@@ -7,11 +8,14 @@ mod attributes;
 mod entry;
 mod gather;
 mod header;
+mod imprint;
+mod merge;
 mod records;
 mod scatter;
 mod sparse;
 mod text;
 mod trail;
+mod walk;
 mod wanted;
 
 #[cfg(test)]
@@ -90,6 +94,17 @@ pub struct Unpacked {
     pub bytes: u64,
 }
 
+/// What was laid over a tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Merged {
+    /// Files, directories, and names that the sandbox removed.
+    pub entries: u64,
+    /// Sockets and devices, which are left out.
+    pub skipped: u64,
+    /// The first few of these.
+    pub skipped_paths: Vec<String>,
+}
+
 /// Packs the disk whose directory is given. Nothing may be changing it: a change is an error where it is noticed.
 pub fn pack(
     disk: impl AsFd,
@@ -129,6 +144,12 @@ pub fn unpack(
         0 => Ok(unpacked),
         _ => Err(refused(b"", "something follows the archive")),
     }
+}
+
+/// Lays the disk whose directory is given over a copy of the tree under it. Nothing may be changing either. After an error the tree is neither
+/// what it was nor what it should be.
+pub fn merge(disk: impl AsFd, root: impl AsFd, limits: &Limits, cancel: &CancellationToken) -> Result<Merged, Error> {
+    merge::merge(disk.as_fd(), root.as_fd(), limits, cancel)
 }
 
 fn io(action: &'static str) -> impl FnOnce(std::io::Error) -> Error {

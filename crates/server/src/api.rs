@@ -5,6 +5,7 @@ mod build_files;
 mod build_logs;
 mod build_order;
 mod builds;
+mod commit;
 mod events;
 mod keys;
 mod layers;
@@ -107,6 +108,7 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(sleep::archive))
         .routes(routes!(sleep::resize))
         .routes(routes!(sleep::hotplug_memory))
+        .routes(routes!(commit::commit))
         .routes(routes!(snapshots::fork))
         .routes(routes!(snapshots::clone))
         .routes(routes!(snapshots::take_snapshot))

@@ -25,7 +25,7 @@ use cabana_image::registry::Patience;
 use cabana_image::sources::Sources;
 use cabana_runtime::Pool;
 use cabana_runtime::error::chain;
-use cabana_store::{LogLevel, Store};
+use cabana_store::{LogLevel, Snapshot, Store};
 use cabana_types::BuildId;
 use jiff::Timestamp;
 use tokio::sync::{RwLock, Semaphore};
@@ -35,6 +35,7 @@ use tokio_util::task::TaskTracker;
 use crate::config::{self, Config};
 use crate::error::Error;
 use crate::lifecycle::Lifecycle;
+use base::Ground;
 pub use files::{Files, ReceiveError, Room};
 use job::{Job, Made};
 pub use order::{Order, Origin, Recipe};
@@ -108,7 +109,11 @@ impl Builds {
         let (directory, uploads, images) =
             (work.clone(), config.data_dir.join("files"), config.data_dir.join("images"));
         let bytes = |mb: u32| u64::from(mb) << 20;
-        let room = Room { one: bytes(config.builds.max_upload_mb), team: bytes(config.builds.max_team_uploads_mb) };
+        let room = Room {
+            one: bytes(config.builds.max_upload_mb),
+            team: bytes(config.builds.max_team_uploads_mb),
+            spare: lifecycle.pool().map_or(0, |pool| pool.spare()),
+        };
         let opened = tokio::task::spawn_blocking(move || {
             make_empty(&directory)?;
             Ok::<_, std::io::Error>((
@@ -154,6 +159,14 @@ impl Builds {
         self.under_way().insert(order.build.clone(), under_way.clone());
         self.tasks.spawn(Arc::clone(self).build(order, pool, under_way));
         Ok(())
+    }
+
+    /// Waits until a build is no longer under way.
+    pub async fn ended(&self, build: &BuildId) {
+        let found = self.under_way().get(build).cloned();
+        if let Some(found) = found {
+            found.ended.cancelled().await;
+        }
     }
 
     /// Ends a build, if it is under way, and returns when it has ended.
@@ -207,6 +220,9 @@ impl Builds {
             outcome = self.work(Arc::clone(&job)) => outcome,
         };
         job.stop.cancel();
+        if let Some(copy) = job.order.lent() {
+            self.give_back(&job.pool, copy).await;
+        }
         let used = job.take_used();
         if let Err(error) = self.store.touch_layers(used, Timestamp::now()).await {
             tracing::warn!(error = chain(&error), "the use of layers could not be noted");
@@ -227,6 +243,14 @@ impl Builds {
         self.settle(&id, outcome).await;
         self.under_way().remove(&id);
         under_way.ended.cancel();
+    }
+
+    /// Removes a copy of a disk that was made for one build alone, and the tree that was made of it.
+    async fn give_back(&self, pool: &Pool, copy: &Snapshot) {
+        if let Err(error) = pool.delete_layer(&Ground::disk(&copy.id).key.hex()).await {
+            tracing::warn!(copy = %copy.id, error = chain(&error), "the tree of a disk's copy is left to the next sweep");
+        }
+        self.lifecycle.return_copy(&copy.id).await;
     }
 
     async fn work(&self, job: Arc<Job>) -> Result<Made, failure::Failure> {

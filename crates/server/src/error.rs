@@ -157,6 +157,7 @@ pub fn status(code: ErrorCode) -> StatusCode {
         ErrorCode::SandboxChangeFailed
         | ErrorCode::SandboxCreateFailed
         | ErrorCode::SandboxNotReady
+        | ErrorCode::BuildFailed
         | ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

@@ -56,6 +56,8 @@ codes! {
     BuildNotFound => "build_not_found",
     /// The build is not in a state in which this can be done.
     BuildStateConflict => "build_state_conflict",
+    /// A template could not be made of what it was asked to be made of; the message says why.
+    BuildFailed => "build_failed",
     /// The team has as many of something as it may have.
     LimitReached => "limit_reached",
     /// There is no such API key, or it is not your team's.

@@ -26,8 +26,8 @@ pub use sandbox::{
     SandboxNetwork, SandboxState, TimeoutRequest,
 };
 pub use sleep::{
-    ArchiveRequest, CloneRequest, Clones, ForkRequest, ForkResult, HotplugRequest, PauseRequest, ResizeRequest,
-    SnapshotInfo, SnapshotRequest,
+    ArchiveRequest, CloneRequest, Clones, CommitRequest, ForkRequest, ForkResult, HotplugRequest, PauseRequest,
+    ResizeRequest, SnapshotInfo, SnapshotRequest,
 };
 pub use tag::{
     AssignTags, AssignedTags, RemoveTags, TagAssignment, TagAssignmentPage, TagCount, TagExists, TagGroup,

@@ -2,11 +2,13 @@
 
 mod build;
 mod context;
+mod credentials;
 mod import;
 mod init;
 mod logs;
 mod ls;
 mod order;
+mod pull;
 mod upload;
 mod watch;
 
@@ -43,6 +45,7 @@ error.";
 #[command(disable_help_subcommand = true)]
 pub(crate) enum Command {
     Build(Box<build::Args>),
+    Pull(Box<pull::Args>),
     Import(Box<import::Args>),
     Ls(ls::Args),
     /// Give tags to a build
@@ -80,6 +83,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
     let out = &context.out;
     match command {
         Command::Build(args) => return Box::pin(build::run(*args, context)).await,
+        Command::Pull(args) => return Box::pin(pull::run(*args, context)).await,
         Command::Import(args) => return Box::pin(import::run(*args, context)).await,
         Command::Ls(args) => return ls::run(args, context).await,
         Command::Logs(args) => return Box::pin(logs::run(args, context)).await,

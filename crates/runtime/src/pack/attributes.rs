@@ -3,17 +3,45 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
-use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fsetxattr, getxattr, listxattr, setxattr};
+use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, getxattr, listxattr, setxattr};
 use rustix::io::Errno;
 
 use super::records::Attribute;
+use super::refused;
+use crate::Error;
 
 /// The access list that new files in a directory get.
 pub(super) const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
+/// The overlay's own attributes begin so. Those that a sandbox's users gave such a name begin with it twice.
+const OVERLAY: &[u8] = b"user.overlay.";
 /// The kernel's own limits.
 const LONGEST_NAME: usize = 255;
 const MOST_NAMES: usize = 64 << 10;
 pub(super) const LONGEST_VALUE: usize = 64 << 10;
+
+/// What the overlay says of a file by attributes, and those that are the file's own.
+pub(super) struct Overlay {
+    pub(super) attributes: Vec<Attribute>,
+    /// Nothing that the template has in this directory shows through.
+    pub(super) opaque: bool,
+}
+
+impl Overlay {
+    pub(super) fn split(attributes: Vec<Attribute>, path: &[u8]) -> Result<Self, Error> {
+        let (mut own, mut opaque) = (Vec::new(), false);
+        for (name, value) in attributes {
+            match name.strip_prefix(OVERLAY) {
+                None => own.push((name, value)),
+                Some(rest) if rest.starts_with(b"overlay.") => own.push((name, value)),
+                Some(b"opaque") => opaque |= value == b"y",
+                // Where the contents are elsewhere, under another name. Our overlays are mounted so that none is made.
+                Some(b"redirect" | b"metacopy") => return Err(refused(path, "its contents are not on this disk")),
+                Some(_) => {}
+            }
+        }
+        Ok(Self { attributes: own, opaque })
+    }
+}
 
 /// Whether an attribute of this name is packed.
 pub(super) fn travels(name: &[u8]) -> bool {
@@ -40,6 +68,11 @@ pub(super) fn write(file: impl AsFd, name: &[u8], value: &[u8]) -> rustix::io::R
 /// Sets an attribute of a file that is opened with `O_PATH`.
 pub(super) fn write_closed(file: impl AsFd, name: &[u8], value: &[u8]) -> rustix::io::Result<()> {
     setxattr(magic(file).as_str(), name, value, XattrFlags::CREATE)
+}
+
+/// Takes all attributes away that travel.
+pub(super) fn clear(file: impl AsFd) -> rustix::io::Result<()> {
+    read(&file)?.iter().try_for_each(|(name, _)| fremovexattr(&file, name.as_slice()))
 }
 
 /// A path to exactly what a descriptor holds.
@@ -77,6 +110,22 @@ fn collect(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_overlay_says_is_no_part_of_a_file() {
+        let named = |names: &[(&str, &str)]| -> Vec<Attribute> {
+            names.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
+        };
+        let found = [("user.overlay.origin", "?"), ("user.overlay.overlay.opaque", "y"), ("user.tag", "1")];
+        let split = Overlay::split(named(&found), b"d").expect("fine");
+        assert_eq!((split.attributes, split.opaque), (named(&found[1..]), false));
+        for (value, opaque) in [("y", true), ("x", false)] {
+            assert_eq!(Overlay::split(named(&[("user.overlay.opaque", value)]), b"d").expect("fine").opaque, opaque);
+        }
+        for name in ["user.overlay.redirect", "user.overlay.metacopy"] {
+            assert!(Overlay::split(named(&[(name, "")]), b"d").is_err(), "{name}");
+        }
+    }
 
     #[test]
     fn the_machines_own_stay() {

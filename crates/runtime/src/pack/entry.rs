@@ -2,6 +2,8 @@
 
 use std::io::{self, Read, Write};
 
+use rustix::fs::Stat;
+
 use super::header::{BLOCK, Header, Kind, OCTAL_MOST, SHORT};
 use super::records::{self, Attribute, Records};
 use super::text::Time;
@@ -26,6 +28,23 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// A file as it was found, but for its contents and attributes.
+    pub(super) fn describe(kind: Kind, path: Vec<u8>, found: &Stat) -> Self {
+        let nanoseconds = u32::try_from(found.st_mtime_nsec).unwrap_or(0);
+        Self {
+            kind,
+            path,
+            link: Vec::new(),
+            mode: found.st_mode & 0o7777,
+            uid: found.st_uid,
+            gid: found.st_gid,
+            mtime: Time { seconds: found.st_mtime, nanoseconds },
+            stored: 0,
+            full_size: None,
+            attributes: Vec::new(),
+        }
+    }
+
     /// Writes all but what is stored. `false`: the attributes are too many, and nothing was written.
     pub(super) fn write(&self, out: &mut impl Write) -> io::Result<bool> {
         let mut name = self.path.clone();

@@ -2,44 +2,32 @@
 //! asks for is refused.
 
 use std::io::Read;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod, fchown,
-    ftruncate, futimens, linkat, mkdirat, mknodat, openat2, statat, symlinkat, utimensat,
+    AtFlags, Dir, FileType, Mode, OFlags, ftruncate, linkat, mkdirat, mknodat, openat2, statat, symlinkat,
 };
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
 use super::entry::{self, Entry};
 use super::header::Kind;
-use super::text::Time;
+use super::imprint::{self, Filling};
 use super::trail::{DIRECTORY, STRICT, Trail};
 use super::{CHUNK, Limits, MOST_ID, UPPER, Unpacked, at, attributes, check, count, refused, sparse};
 use crate::Error;
 
 const NEW: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-const CLOSED: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const NOFOLLOW: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
-/// Bytes that are held back until their directories are complete.
-const MOST_DEFERRED: usize = 64 << 20;
-
-/// What a directory gets when everything in it is there.
-struct Later {
-    mtime: Time,
-    /// Set earlier, new files in it would inherit it.
-    list: Option<Vec<u8>>,
-}
 
 struct Scatter<'a, R: Read> {
     input: &'a mut R,
     limits: &'a Limits,
     cancel: &'a CancellationToken,
     trail: Trail,
-    later: Vec<Later>,
-    deferred: usize,
+    filling: Filling,
     buffer: Vec<u8>,
     unpacked: Unpacked,
 }
@@ -56,8 +44,7 @@ pub(super) fn scatter(
         limits,
         cancel,
         trail: Trail::new(top),
-        later: Vec::new(),
-        deferred: 0,
+        filling: Filling::default(),
         buffer: vec![0; CHUNK],
         unpacked: Unpacked::default(),
     };
@@ -109,12 +96,12 @@ impl<R: Read> Scatter<'_, R> {
             Kind::Link => self.link(entry, name),
             Kind::Symlink => {
                 symlinkat(entry.link.as_slice(), self.trail.here(), name).map_err(at("link", path))?;
-                self.finish_closed(entry, name, None)
+                imprint::closed(self.trail.here(), name, entry)
             }
             Kind::Fifo | Kind::Whiteout => {
                 let kind = if entry.kind == Kind::Fifo { FileType::Fifo } else { FileType::CharacterDevice };
                 mknodat(self.trail.here(), name, kind, Mode::empty(), 0).map_err(at("make", path))?;
-                self.finish_closed(entry, name, Some(Mode::from_raw_mode(entry.mode)))
+                imprint::closed(self.trail.here(), name, entry)
             }
             Kind::Records => Err(refused(path, "records stand alone")),
         }
@@ -147,34 +134,13 @@ impl<R: Read> Scatter<'_, R> {
         if first && !is_empty(&fd).map_err(at("list", path))? {
             return Err(refused(path, "it is not empty"));
         }
-        let (mut list, mut now) = (None, Vec::new());
-        for (name, value) in &entry.attributes {
-            if name == attributes::DEFAULT_LIST {
-                self.deferred += value.len();
-                list = Some(value.clone());
-            } else {
-                now.push((name.as_slice(), value.as_slice()));
-            }
-        }
-        if self.deferred > MOST_DEFERRED {
-            return Err(refused(path, "too many directories within each other have access lists"));
-        }
-        own(&fd, entry, &now)?;
-        self.trail.descend(name, fd).map_err(at("enter", path))?;
-        self.later.push(Later { mtime: entry.mtime, list });
-        Ok(())
+        self.filling.begin(&fd, entry)?;
+        self.trail.descend(name, fd).map_err(at("enter", path))
     }
 
     /// Completes the directory we are in and goes up.
     fn leave(&mut self) -> Result<(), Error> {
-        if let Some(later) = self.later.pop() {
-            if let Some(list) = later.list {
-                self.deferred -= list.len();
-                attributes::write(self.trail.here(), attributes::DEFAULT_LIST, &list)
-                    .map_err(at("set an attribute of", self.trail.path()))?;
-            }
-            futimens(self.trail.here(), &times(later.mtime)).map_err(at("set the time of", self.trail.path()))?;
-        }
+        self.filling.complete(self.trail.here(), self.trail.path())?;
         self.trail.ascend().map_err(at("leave a directory in", self.trail.path()))
     }
 
@@ -205,10 +171,7 @@ impl<R: Read> Scatter<'_, R> {
             }
         }
         entry::skip_fill(self.input, entry.stored).map_err(at("read the archive at", path))?;
-        let fd = OwnedFd::from(file);
-        let all: Vec<_> = entry.attributes.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect();
-        own(&fd, entry, &all)?;
-        futimens(&fd, &times(entry.mtime)).map_err(at("set the time of", path))
+        imprint::file(&file, entry)
     }
 
     /// Another name of something that is there already.
@@ -221,35 +184,6 @@ impl<R: Read> Scatter<'_, R> {
         }
         linkat(&directory, target, self.trail.here(), name, AtFlags::empty()).map_err(at("link", &entry.path))
     }
-
-    /// Completes what cannot be opened: symbolic links, pipes and whiteouts. We made it a moment ago, so the name is it.
-    fn finish_closed(&self, entry: &Entry, name: &[u8], mode: Option<Mode>) -> Result<(), Error> {
-        let (here, path) = (self.trail.here(), &entry.path);
-        let (uid, gid) = (Uid::from_raw(entry.uid), Gid::from_raw(entry.gid));
-        chownat(here, name, Some(uid), Some(gid), NOFOLLOW).map_err(at("set the owner of", path))?;
-        if let Some(mode) = mode {
-            chmodat(here, name, mode, AtFlags::empty()).map_err(at("set the mode of", path))?;
-        }
-        if !entry.attributes.is_empty() {
-            let fd = openat2(here, name, CLOSED, Mode::empty(), STRICT).map_err(at("open", path))?;
-            for (name, value) in &entry.attributes {
-                attributes::write_closed(&fd, name, value).map_err(at("set an attribute of", path))?;
-            }
-        }
-        utimensat(here, name, &times(entry.mtime), NOFOLLOW).map_err(at("set the time of", path))
-    }
-}
-
-/// Owner, mode and attributes, in this order: a new owner takes set-uid bits and capabilities away.
-fn own(fd: impl AsFd, entry: &Entry, attributes: &[(&[u8], &[u8])]) -> Result<(), Error> {
-    let path = &entry.path;
-    let (uid, gid) = (Uid::from_raw(entry.uid), Gid::from_raw(entry.gid));
-    fchown(&fd, Some(uid), Some(gid)).map_err(at("set the owner of", path))?;
-    fchmod(&fd, Mode::from_raw_mode(entry.mode)).map_err(at("set the mode of", path))?;
-    for (name, value) in attributes {
-        attributes::write(&fd, name, value).map_err(at("set an attribute of", path))?;
-    }
-    Ok(())
 }
 
 fn is_empty(fd: impl AsFd) -> std::io::Result<bool> {
@@ -260,11 +194,4 @@ fn is_empty(fd: impl AsFd) -> std::io::Result<bool> {
         }
     }
     Ok(true)
-}
-
-fn times(mtime: Time) -> Timestamps {
-    Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-        last_modification: Timespec { tv_sec: mtime.seconds, tv_nsec: mtime.nanoseconds.into() },
-    }
 }

@@ -115,6 +115,12 @@ impl Inner {
         self.path.join("snapshots")
     }
 
+    /// A snapshot's directory, open for reading.
+    pub(super) fn open_snapshot(&self, snapshot: &TemplateId) -> Result<OwnedFd, Error> {
+        let path = || self.snapshots_path().join(snapshot.as_str());
+        self.open_for_copy((&self.snapshots, snapshot.as_str())).map_err(|e| at("open", &path())(e))
+    }
+
     fn open_for_copy(&self, source: (&OwnedFd, &str)) -> io::Result<OwnedFd> {
         Ok(openat2(source.0, Path::new(source.1), DIRECTORY, Mode::empty(), STRICT)?)
     }

@@ -6,13 +6,15 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cabana_types::{BuildId, SandboxId};
+use cabana_types::{BuildId, SandboxId, TemplateId};
 use rustix::fs::{Mode, openat2};
+use tokio_util::sync::CancellationToken;
 
 use super::build::{NewTree, ROOTFS};
 use super::image::at;
 use super::{DIRECTORY, Disk, Inner, PLACE, Pool, STRICT, Shelf, blocking};
 use crate::Error;
+use crate::pack::{self, Limits, Merged};
 
 /// A root filesystem of the pool that cannot be changed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -84,6 +86,25 @@ impl Pool {
         .await
     }
 
+    /// Makes a layer of a snapshot: the build that its sandbox started from, with what the sandbox changed in it.
+    pub async fn layer_from_snapshot(
+        &self,
+        snapshot: &TemplateId,
+        build: &BuildId,
+        key: &str,
+        cancel: &CancellationToken,
+    ) -> Result<Merged, Error> {
+        let new = self.begin_layer(key, Some(&Tree::Build(build.clone()))).await?;
+        let (pool, snapshot, root, cancel) = (Arc::clone(&self.inner), snapshot.clone(), new.open()?, cancel.clone());
+        let merged = blocking(move || {
+            let disk = pool.open_snapshot(&snapshot)?;
+            pack::merge(disk, root, &Limits::default(), &cancel)
+        });
+        let merged = merged.await?;
+        new.commit().await?;
+        Ok(merged)
+    }
+
     /// Makes a sandbox's disk of a whole tree; the directory is its root.
     pub async fn disk_from_tree(&self, tree: &Tree, id: &SandboxId, limit_bytes: u64) -> Result<Disk, Error> {
         let (pool, tree, id) = (Arc::clone(&self.inner), tree.clone(), id.clone());
@@ -101,12 +122,17 @@ impl Pool {
         .await
     }
 
+    /// What must stay free on the disk around the pool for it to be safe: twice what new disks need. Below this, nothing is kept that can be made again.
+    pub fn spare(&self) -> u64 {
+        self.inner.reserve.saturating_mul(2)
+    }
+
     /// Whether so little space is left that what can be made again should go, before sandboxes are refused.
     pub async fn is_short(&self) -> Result<bool, Error> {
-        let pool = Arc::clone(&self.inner);
+        let (pool, spare) = (Arc::clone(&self.inner), self.spare());
         blocking(move || {
             let free = pool.free_around(&pool.data)?.min(pool.free_around(&pool.layers)?);
-            Ok(free < 2 * pool.reserve)
+            Ok(free < spare)
         })
         .await
     }

@@ -2,6 +2,7 @@
 
 mod cold;
 mod layers;
+mod merge;
 mod pack;
 mod pool;
 mod s3;

@@ -97,6 +97,31 @@ pub(crate) fn nodes() -> impl Strategy<Value = Vec<Node>> {
     prop::collection::vec(node(), 0..60)
 }
 
+/// A template's tree, and what a sandbox did to it: both with so few names that they meet often.
+pub(crate) fn layers() -> impl Strategy<Value = (Vec<Node>, Vec<Node>)> {
+    let few = |node: Node| Node { name: vec![b'a' + node.name[0] % 4], ..node };
+    // What the overlay says of files is not said in a template.
+    let lower = move |mut node: Node| {
+        match &mut node.what {
+            What::Directory { opaque, .. } => *opaque = false,
+            what @ (What::Whiteout | What::AttributeWhiteout) => *what = What::Fifo,
+            _ => {}
+        }
+        node.attributes.retain(|(name, _)| !name.starts_with(b"user.overlay."));
+        few(node)
+    };
+    // A whiteout that is a file cannot be made from inside.
+    let upper = move |mut node: Node| {
+        if let what @ What::AttributeWhiteout = &mut node.what {
+            *what = What::Whiteout;
+        }
+        few(node)
+    };
+    let some = || prop::collection::vec(node(), 0..60);
+    (some(), some())
+        .prop_map(move |(under, over)| (under.into_iter().map(lower).collect(), over.into_iter().map(upper).collect()))
+}
+
 /// An access list in the kernel's form: the owner may all, `user` may read, others nothing.
 pub(crate) fn access_list(user: u32) -> Vec<u8> {
     let mut list = 2u32.to_le_bytes().to_vec();
@@ -244,7 +269,8 @@ pub(crate) fn describe(top: &Path) -> BTreeMap<PathBuf, Described> {
     let mut inodes: HashMap<u64, Vec<PathBuf>> = HashMap::new();
     let mut left = vec![top.to_owned()];
     while let Some(path) = left.pop() {
-        let meta = fs::symlink_metadata(&path).expect("there");
+        // An overlay lists names that it does not show: what is removed in a directory that lies over nothing.
+        let Ok(meta) = fs::symlink_metadata(&path) else { continue };
         let kind = meta.file_type();
         if kind.is_socket() {
             continue;

@@ -72,11 +72,6 @@ pub(super) async fn upload(
 ) -> Result<StatusCode, Refusal> {
     let template = app.admit(&template, &hash, &query)?;
     let row = app.store.template(&template).await?.ok_or(cabana_store::Error::NoTemplate(template))?;
-    if let Some(pool) = app.lifecycle.pool()
-        && pool.is_short().await.map_err(|e| Refusal::internal(&e))?
-    {
-        return Err(disk_full());
-    }
     let length = headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
     let body = body.into_data_stream();
     app.builds.files().receive(&row.team, &hash, length, body).await?;
@@ -166,6 +161,7 @@ impl From<ReceiveError> for Refusal {
                 Self::invalid("What was sent is not a tar archive, neither plain nor packed with gzip or zstd")
             }
             ReceiveError::Busy => Self::new(ErrorCode::ServiceUnavailable, "Too many uploads are under way; try again"),
+            ReceiveError::NoSpace => disk_full(),
             ReceiveError::Io(e)
                 if matches!(e.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded) =>
             {

@@ -93,11 +93,14 @@ impl App {
         }
         let steps = self.steps(team, steps)?;
         let from = match template {
-            Some(name) => {
-                let template = self.find_template(team, &name).await?;
-                let build = self.finished_build(&template, &name).await?;
-                Origin::Build { build: build.id, boot: build.boot }
-            }
+            Some(name) => match self.find_snapshot(team, &name).await? {
+                Some(copy) => Origin::Disk { copy, lent: false },
+                None => {
+                    let template = self.find_template(team, &name).await?;
+                    let build = self.finished_build(&template, &name).await?;
+                    Origin::Build { build: build.id, boot: build.boot }
+                }
+            },
             None => {
                 let name = image.unwrap_or_else(|| BASE_IMAGE.to_owned());
                 check_text("fromImage", &name, MAX_STEP_BYTES)?;

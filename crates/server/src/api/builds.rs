@@ -129,8 +129,14 @@ impl App {
         found.ok_or_else(|| Refusal::no_build(build))
     }
 
+    /// Refuses a template that could not be made, before anything is done for it.
+    pub(super) async fn check_template(&self, caller: &Caller, request: &NewTemplate) -> Result<(), Refusal> {
+        normal(request.tags.as_deref().unwrap_or_default())?;
+        self.named(&caller.team, request).await.map(drop)
+    }
+
     /// Writes down that a build is wanted, of a template that is there or of the name in the request.
-    async fn request_build(
+    pub(super) async fn request_build(
         &self,
         caller: &Caller,
         request: NewTemplate,
@@ -142,17 +148,11 @@ impl App {
                 "dockerfile is not taken here: send it with POST /v2/templates/{id}/builds/{buildID}, which starts the build",
             ));
         }
-        let mut tags = normal(&request.tags.unwrap_or_default())?;
+        let mut tags = normal(&request.tags.clone().unwrap_or_default())?;
         let wanted = match known {
             Some(id) => Wanted::Template(id),
             None => {
-                let mut given = request.name.iter().chain(&request.alias);
-                let name =
-                    given.next().ok_or_else(|| Refusal::invalid("name is missing; say what to call the template"))?;
-                let (wanted, tag) = self.wanted(&caller.team, name).await?;
-                if let Some(alias) = given.next() {
-                    self.wanted(&caller.team, alias).await?;
-                }
+                let (wanted, tag) = self.named(&caller.team, &request).await?;
                 tags.extend(tag.filter(|tag| !tags.contains(tag)));
                 wanted
             }
@@ -178,6 +178,17 @@ impl App {
         let id = self.store.request_build(wish, LIMITS).await?;
         let row = self.store.template(&id).await?.ok_or(cabana_store::Error::NoTemplate(id))?;
         Ok((row, build, tags))
+    }
+
+    /// Which of a team's templates a request names, and the tag in the name.
+    async fn named(&self, team: &TeamId, request: &NewTemplate) -> Result<(Wanted, Option<String>), Refusal> {
+        let mut given = request.name.iter().chain(&request.alias);
+        let name = given.next().ok_or_else(|| Refusal::invalid("name is missing; say what to call the template"))?;
+        let named = self.wanted(team, name).await?;
+        if let Some(alias) = given.next() {
+            self.wanted(team, alias).await?;
+        }
+        Ok(named)
     }
 
     /// Which of a team's templates a name for a build means, and the tag in it.

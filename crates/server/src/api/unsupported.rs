@@ -19,7 +19,6 @@ use crate::error::Refusal;
 const LATER: &[(&str, &str, &str)] = &[
     ("PUT", "/sandboxes/{sandboxID}/network", "Changing the network policy of a running sandbox"),
     ("POST", "/sandboxes/{sandboxID}/reset", "Resetting a sandbox"),
-    ("POST", "/sandboxes/{sandboxID}/commit", "Making a template of a sandbox"),
     ("POST", "/sandboxes/{sandboxID}/volume-mounts", "Mounting a volume"),
     ("DELETE", "/sandboxes/{sandboxID}/volume-mounts", "Unmounting a volume"),
     ("POST", "/templates/{templateID}/builds/{buildID}", "Building a template from a pushed image"),

@@ -1,4 +1,4 @@
-//! What a build begins with: an image, a template, or nothing.
+//! What a build begins with: an image, a template, a sandbox's disk, or nothing.
 
 use cabana_image::blobs::Blobs;
 use cabana_image::manifest::Defaults;
@@ -7,11 +7,13 @@ use cabana_image::sources::Base;
 use cabana_image::unpack::Limits;
 use cabana_image::{Digest, Image, Reference, layout};
 use cabana_runtime::Tree;
-use cabana_store::{Boot, BuildStatus};
-use cabana_types::BuildId;
+use cabana_store::{Boot, BuildStatus, Snapshot};
+use cabana_types::{BuildId, TemplateId};
+use tokio_util::sync::CancellationToken;
 
 use super::failure::Failure;
 use super::job::Job;
+use crate::failpoint;
 
 /// The name of the log's part that is about it.
 pub(super) const BASE: &str = "base";
@@ -41,6 +43,11 @@ impl Ground {
     /// A template's finished build.
     pub(super) fn build(build: &BuildId) -> Self {
         Self { tree: Tree::Build(build.clone()), key: Digest::of(format!("build {build}").as_bytes()) }
+    }
+
+    /// A copy of a sandbox's disk, with the template under it.
+    pub(super) fn disk(copy: &TemplateId) -> Self {
+        Self::layer(Digest::of(format!("disk {copy}").as_bytes()))
     }
 }
 
@@ -95,6 +102,28 @@ impl Job {
         Begun { ground: Ground::build(build), defaults, is_template: true }
     }
 
+    /// A copy of a sandbox's disk: what the sandbox saw becomes a tree.
+    pub(super) async fn begin_with_disk(&self, copy: &Snapshot) -> Result<Begun, Failure> {
+        self.log.info(BASE, format!("FROM the disk of sandbox {}", copy.sandbox));
+        let ground = Ground::disk(&copy.id);
+        if !self.pool.has_tree(&ground.tree).await {
+            let cancel = CancellationToken::new();
+            // A build that is ended drops this.
+            let _ends = cancel.clone().drop_guard();
+            let merged = self.pool.layer_from_snapshot(&copy.id, &copy.build, &ground.key.hex(), &cancel).await;
+            let merged = merged.map_err(|error| Failure::backend(BASE, &error))?;
+            failpoint::hit("build.merged");
+            if merged.skipped > 0 {
+                let names = merged.skipped_paths.join(", ");
+                self.log.warn(BASE, format!("left out {} sockets and devices: {names}", merged.skipped));
+            }
+        }
+        if self.order.lent().is_none() {
+            self.used(&ground);
+        }
+        Ok(Begun { ground, ..self.begin_with_build(&copy.build, &copy.boot) })
+    }
+
     async fn begin_with_template(&self, name: &str) -> Result<Begun, Failure> {
         let (alias, tag) = name.split_once(':').unwrap_or((name, "default"));
         let store = &self.builds.store;
@@ -102,8 +131,15 @@ impl Job {
         let missing = || {
             Failure::new(BASE, format!("there is no template {:?} with a finished build", super::failure::short(name)))
         };
-        let found = store.template_by_alias(&self.order.team, None, alias).await.map_err(failed)?;
-        let template = found.ok_or_else(missing)?;
+        let team = &self.order.team;
+        let Some(template) = store.template_by_alias(team, None, alias).await.map_err(failed)? else {
+            let snapshot = match alias.parse() {
+                Ok(id) => store.snapshot(team, &id).await,
+                Err(_) => store.snapshot_by_name(team, alias).await,
+            };
+            let snapshot = snapshot.map_err(failed)?.filter(|_| tag == "default").ok_or_else(missing)?;
+            return self.begin_with_disk(&snapshot).await;
+        };
         let build = match tag {
             "default" => template.build,
             tag => store.tagged(&template.id, tag).await.map_err(failed)?,

@@ -3,7 +3,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -37,6 +37,8 @@ pub struct Room {
     pub one: u64,
     /// In all those of a team.
     pub team: u64,
+    /// What must stay free on the disk, when everything that is announced has come.
+    pub spare: u64,
 }
 
 /// The archives.
@@ -64,6 +66,9 @@ pub enum ReceiveError {
     /// It is no archive.
     #[error("it is not a tar archive, neither plain nor packed with gzip or zstd")]
     NotAnArchive,
+    /// The disk would be too full.
+    #[error("the disk has no room for it")]
+    NoSpace,
     /// Too many others are being sent.
     #[error("too many uploads are under way")]
     Busy,
@@ -145,7 +150,26 @@ impl Files {
         let draft = self.draft(team)?;
         draft.file.set_len(length)?;
         self.make_room(team)?;
+        let free = rustix::fs::statvfs(&self.dir).map_err(io::Error::from)?;
+        let free = free.f_bavail.saturating_mul(free.f_frsize);
+        if free.saturating_sub(self.to_come()?) < self.room.spare {
+            return Err(ReceiveError::NoSpace);
+        }
         Ok(draft)
+    }
+
+    /// Bytes that are announced and not written yet, of all teams.
+    fn to_come(&self) -> io::Result<u64> {
+        let mut bytes: u64 = 0;
+        for team in std::fs::read_dir(&self.dir)? {
+            for entry in std::fs::read_dir(team?.path())? {
+                let path = entry?.path();
+                if let (true, Ok(about)) = (is_draft(&path), std::fs::symlink_metadata(&path)) {
+                    bytes = bytes.saturating_add(about.len().saturating_sub(about.blocks().saturating_mul(512)));
+                }
+            }
+        }
+        Ok(bytes)
     }
 
     /// Removes a team's oldest archives until the rest is no more than it may have.
@@ -300,7 +324,7 @@ mod tests {
     }
 
     /// All that one may send.
-    const ROOM: Room = Room { one: 9000, team: 90_000 };
+    const ROOM: Room = Room { one: 9000, team: 90_000, spare: 0 };
 
     async fn send(files: &Files, hash: &str, length: Option<u64>, bytes: &[u8]) -> Result<(), ReceiveError> {
         let parts: Vec<_> = bytes.chunks(100).map(|part| Ok::<_, Infallible>(Bytes::copy_from_slice(part))).collect();
@@ -358,7 +382,7 @@ mod tests {
     #[tokio::test]
     async fn old_archives_make_room_for_new_ones() {
         let dir = tempfile::tempdir().expect("directory");
-        let files = Files::open(dir.path(), Room { one: 9000, team: 3000 }).expect("open");
+        let files = Files::open(dir.path(), Room { one: 9000, team: 3000, spare: 0 }).expect("open");
         for hash in ["a", "b", "c"] {
             send(&files, hash, Some(1000), &tar(1000)).await.expect("received");
         }
@@ -374,6 +398,21 @@ mod tests {
         assert!(matches!(send(&files, "e", None, &tar(600)).await, Err(ReceiveError::Full(3000))));
         let other = stream::iter([Ok::<_, Infallible>(Bytes::from(tar(2000)))]);
         files.receive(&team("b"), "a", Some(2000), other).await.expect("another team's");
+    }
+
+    #[tokio::test]
+    async fn what_is_announced_counts_as_written() {
+        let dir = tempfile::tempdir().expect("directory");
+        let free = rustix::fs::statvfs(dir.path()).expect("there");
+        // So large that what others do on this disk meanwhile does not count.
+        let part = free.f_bavail * free.f_frsize / 8;
+        let files = Files::open(dir.path(), Room { one: u64::MAX, team: u64::MAX, spare: 4 * part }).expect("open");
+        assert!(matches!(files.admit(&team("a"), 6 * part), Err(ReceiveError::NoSpace)));
+        let first = files.admit(&team("a"), 3 * part).expect("there is room");
+        assert!(matches!(files.admit(&team("b"), 3 * part), Err(ReceiveError::NoSpace)), "the first may take it");
+        drop(first);
+        drop(files.admit(&team("b"), 3 * part).expect("there is room again"));
+        assert_eq!(all(dir.path()), 0);
     }
 
     #[tokio::test]

@@ -100,6 +100,7 @@ impl Job {
         let begun = match from {
             Origin::Build { build, boot } => self.begin_with_build(build, boot),
             Origin::Image { name, credentials } => self.begin(name, credentials.as_ref()).await?,
+            Origin::Disk { copy, .. } => self.begin_with_disk(copy).await?,
         };
         let mut ground = begun.ground.clone();
         let mut boot = boot_of(&begun.defaults);

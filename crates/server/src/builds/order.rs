@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cabana_image::Reference;
 use cabana_image::registry::Credentials;
-use cabana_store::Boot;
+use cabana_store::{Boot, Snapshot};
 use cabana_types::wire::TemplateStep;
 use cabana_types::{BuildId, Resources, TeamId, TemplateId};
 
@@ -32,6 +32,14 @@ pub struct Order {
 }
 
 impl Order {
+    /// The copy of a disk that was made for this build alone.
+    pub(super) fn lent(&self) -> Option<&Snapshot> {
+        match &self.recipe {
+            Recipe::Steps { from: Origin::Disk { copy, lent: true }, .. } => Some(copy),
+            _ => None,
+        }
+    }
+
     /// The archive of an image that was uploaded, by any way to write its name.
     pub(super) fn uploaded_image(&self, name: &str) -> Option<&str> {
         let wanted: Reference = name.parse().ok()?;
@@ -82,5 +90,12 @@ pub enum Origin {
         build: BuildId,
         /// What it boots with.
         boot: Boot,
+    },
+    /// A copy of a sandbox's disk.
+    Disk {
+        /// Which.
+        copy: Snapshot,
+        /// It was made for this build alone, and is removed with its end.
+        lent: bool,
     },
 }

@@ -42,17 +42,27 @@ impl Lifecycle {
         // In a task of its own: the copy must go, also when the client hangs up.
         let made = self.tasks.spawn(async move {
             // It is gone when they are made, and does not count among those that are kept.
-            let snapshot = this.copy(&id, None, u32::MAX).await?;
+            let snapshot = this.lend_copy(&id).await?;
             let made = wishes.into_iter().map(|mut wish| {
                 wish.disk = DiskSource::Snapshot(snapshot.id.clone());
                 this.create(wish)
             });
             let made = futures_util::future::join_all(made).await;
             failpoint::hit("fork.made");
-            this.remove_snapshot(&snapshot.id).await;
+            this.return_copy(&snapshot.id).await;
             Ok(made)
         });
         made.await.unwrap_or(Err(cabana_store::Error::Closed.into()))
+    }
+
+    /// Makes a copy of a sandbox's disk that is not kept: whoever asked gives it back. A restart of the server removes it.
+    pub async fn lend_copy(self: &Arc<Self>, id: &SandboxId) -> Result<Snapshot, ChangeError> {
+        self.copy(id, None, u32::MAX).await
+    }
+
+    /// Removes a copy that was lent.
+    pub async fn return_copy(&self, copy: &TemplateId) {
+        self.remove_snapshot(copy).await;
     }
 
     /// Copies a disk. The row is written before the copy, in state `making`: a crash leaves nothing that the next start does not remove.

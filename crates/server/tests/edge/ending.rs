@@ -121,10 +121,15 @@ async fn a_client_that_leaves_is_noticed_in_the_sandbox() {
 async fn a_broken_upload_is_not_taken_for_a_complete_one() {
     let world = World::new().await;
     let (tell, mut told) = tokio::sync::mpsc::channel(1);
+    let (begin, mut begun) = tokio::sync::mpsc::channel(4);
     let sandbox = world.sandbox(handler(move |request| {
-        let tell = tell.clone();
+        let (tell, begin) = (tell.clone(), begin.clone());
         async move {
-            let whole = http_body_util::BodyExt::collect(request.into_body()).await.is_ok();
+            let mut body = request.into_body();
+            let first = http_body_util::BodyExt::frame(&mut body).await;
+            begin.send(()).await.expect("test is there");
+            let whole =
+                first.is_some_and(|frame| frame.is_ok()) && http_body_util::BodyExt::collect(body).await.is_ok();
             tell.send(whole).await.expect("test is there");
             Response::new(Body::empty())
         }
@@ -133,7 +138,7 @@ async fn a_broken_upload_is_not_taken_for_a_complete_one() {
         let mut client = world.connect().await;
         let request = format!("POST / HTTP/1.1\r\nHost: 49983-{}.e2b.test\r\n{framing}\r\n\r\n{part}", sandbox.id);
         client.write_all(request.as_bytes()).await.expect("write");
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        within(begun.recv()).await.expect("its beginning has arrived");
         drop(client);
         assert_eq!(within(told.recv()).await, Some(false), "{framing}");
     }

@@ -101,7 +101,6 @@ fn what_is_not_there_yet_says_so() {
     for (method, path, what) in [
         ("PUT", format!("/sandboxes/{id}/network"), "network"),
         ("POST", format!("/sandboxes/{id}/reset"), "Resetting"),
-        ("POST", format!("/sandboxes/{id}/commit"), "template of a sandbox"),
         ("POST", format!("/sandboxes/{id}/volume-mounts"), "volume"),
         ("DELETE", format!("/sandboxes/{id}/volume-mounts"), "volume"),
         ("GET", "/volumes".to_owned(), "volumes"),

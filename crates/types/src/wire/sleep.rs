@@ -78,6 +78,18 @@ pub struct ForkResult {
     pub error: Option<ErrorBody>,
 }
 
+/// Body of `POST /sandboxes/{id}/commit`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CommitRequest {
+    /// What to call the template: `alias` or `alias:tag`. Default: `sandbox-` and the sandbox's id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<String>,
+    /// Tags for the build. Default: `default`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<Vec<String>>,
+}
+
 /// Body of `POST /sandboxes/{id}/clone` (Novita).
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

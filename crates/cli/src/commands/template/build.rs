@@ -6,17 +6,16 @@ use std::path::{Path, PathBuf};
 
 use cabana_image::dockerfile::{Dockerfile, DockerfileError};
 use cabana_types::limits::MAX_DOCKERFILE_BYTES;
-use cabana_types::wire::{BuildStart, RegistryCredentials};
-use cabana_types::{Secret, env};
+use cabana_types::wire::BuildStart;
 use flate2::Compression;
 use indicatif::HumanBytes;
 
 use super::context::Directory;
+use super::credentials::Login;
 use super::order::Wanted;
 use super::upload;
 use crate::amount::parse_pair;
 use crate::commands::Context;
-use crate::connection::variable;
 use crate::failure::{Failure, Outcome};
 use crate::output::clean;
 
@@ -38,9 +37,6 @@ Without --start and --ready, the Dockerfile's CMD and HEALTHCHECK are what they 
 
 Files that .dockerignore names (or FILE.dockerignore, for that file alone) are not sent.";
 
-/// A password is one short line; more is not read.
-const MAX_PASSWORD_BYTES: u64 = 4096;
-
 /// Build a template from a Dockerfile
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -60,12 +56,8 @@ pub(crate) struct Args {
     /// Do every step again
     #[arg(long)]
     no_cache: bool,
-    /// User for the registry of its images; the password is in CABANA_REGISTRY_PASSWORD
-    #[arg(long, value_name = "USER")]
-    registry_user: Option<String>,
-    /// Read the password from standard input instead
-    #[arg(long, requires = "registry_user")]
-    registry_password_stdin: bool,
+    #[command(flatten)]
+    login: Login,
     /// Image for FROM NAME that is in a file: from `docker save`, or an OCI layout; may be repeated
     #[arg(long = "image", value_name = "NAME=FILE", value_parser = parse_pair)]
     images: Vec<(String, String)>,
@@ -80,7 +72,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     // Mistakes are told before anything is sent.
     let parsed = Dockerfile::parse(&text).and_then(|file| file.plan(args.target.as_deref(), &arguments));
     parsed.map_err(|e| mistake(&e, &text))?;
-    let credentials = args.credentials()?;
+    let credentials = args.login.credentials()?;
     let new = args.wanted.template(directory.template_name())?;
     let ignore = directory.ignore(&path)?;
     let files = args.images;
@@ -133,31 +125,6 @@ impl Args {
             return Err(Failure::yours(format!("{} is larger than {}", path.display(), HumanBytes(most))));
         }
         Ok((path, text))
-    }
-
-    /// For the registry. A password is never an argument, where every user of the machine could see it.
-    fn credentials(&self) -> Result<Option<RegistryCredentials>, Failure> {
-        let Some(user) = &self.registry_user else { return Ok(None) };
-        let password = if self.registry_password_stdin {
-            let mut text = String::new();
-            std::io::stdin().lock().take(MAX_PASSWORD_BYTES).read_to_string(&mut text)?;
-            Some(text.trim_end_matches(['\r', '\n']).to_owned()).filter(|text| !text.is_empty())
-        } else {
-            variable(env::REGISTRY_PASSWORD)
-        };
-        let missing = || {
-            Failure::yours(format!("there is no password for {user}"))
-                .hint("set CABANA_REGISTRY_PASSWORD, or pipe it in with --registry-password-stdin")
-        };
-        Ok(Some(RegistryCredentials {
-            kind: "registry".to_owned(),
-            username: Some(user.clone()),
-            password: Some(Secret::new(password.ok_or_else(missing)?)),
-            aws_access_key_id: None,
-            aws_secret_access_key: None,
-            aws_region: None,
-            service_account_json: None,
-        }))
     }
 }
 

@@ -16,9 +16,10 @@ Examples:
   cabana template import app.tar.gz --start '/app/serve' --ready 'curl -fs localhost:8080'
   cabana template import ./layout --pick app:v2        one of several in an OCI layout
 
-Takes what `docker save`, `podman save`, `skopeo copy` and `crane pull` write: a docker archive, or an
-OCI layout as a directory or an archive. No registry is asked, so this works without the internet. To build on
-such an image, see `cabana template build --image`. Prints NAME:BUILD.";
+Takes what `docker save`, `podman save`, `skopeo copy` and `crane pull` write: a docker archive, or
+an OCI layout as a directory or an archive. No registry is asked, so this works without the
+internet; for an image in a registry, see `cabana template pull`. To build on such an image, see
+`cabana template build --image`. Prints NAME:BUILD.";
 
 /// What the image is called in the build, where nothing else is said.
 const IMAGE: &str = "image";

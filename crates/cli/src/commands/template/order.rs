@@ -19,7 +19,7 @@ const CHUNK: usize = 128 * 1024;
 /// What the template shall be.
 #[derive(Debug, clap::Args)]
 pub(super) struct Wanted {
-    /// What to call the template [default: the name of the directory or file]
+    /// What to call the template [default: the name of the directory, file or image]
     #[arg(long, value_name = "NAME[:TAG]")]
     name: Option<String>,
     /// Tag for the build; may be repeated

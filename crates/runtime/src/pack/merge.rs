@@ -1,0 +1,246 @@
+//! Lays a sandbox's disk over a copy of its template's tree, so that the tree becomes what the sandbox sees. Contents are shared, not copied.
+
+use std::fs::File;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, Stat, fstat, ftruncate, ioctl_ficlone, linkat, mkdirat, mknodat, openat2,
+    readlinkat, statat, symlinkat, unlinkat,
+};
+use rustix::io::Errno;
+use tokio_util::sync::CancellationToken;
+
+use super::attributes::Overlay;
+use super::entry::Entry;
+use super::header::Kind;
+use super::imprint::{self, Filling};
+use super::trail::{DIRECTORY, STRICT, Trail};
+use super::walk::{CLOSED, FILE, Next, Walk, same};
+use super::wanted::Wanted;
+use super::{CHUNK, Limits, Merged, TOLD, UPPER, at, attributes, check, count, refused, show, sparse};
+use crate::Error;
+
+const NEW: OFlags =
+    OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+struct Merge<'a> {
+    limits: &'a Limits,
+    cancel: &'a CancellationToken,
+    /// Over the disk.
+    walk: Walk,
+    /// The same way in the tree.
+    tree: Trail,
+    filling: Filling,
+    copied: u64,
+    merged: Merged,
+}
+
+pub(super) fn merge(
+    disk: BorrowedFd<'_>,
+    root: BorrowedFd<'_>,
+    limits: &Limits,
+    cancel: &CancellationToken,
+) -> Result<Merged, Error> {
+    let open =
+        |fd, path: &str| openat2(fd, path, DIRECTORY, Mode::empty(), STRICT).map_err(at("open", path.as_bytes()));
+    let mut work = Merge {
+        limits,
+        cancel,
+        walk: Walk::new(open(disk, ".")?),
+        tree: Trail::new(open(root, ".")?),
+        filling: Filling::default(),
+        copied: 0,
+        merged: Merged::default(),
+    };
+    work.enter(UPPER.as_bytes(), open(disk, UPPER)?, open(root, ".")?)?;
+    loop {
+        check(cancel)?;
+        match work.walk.next() {
+            Next::Name(name, _) => work.visit(&name)?,
+            Next::Leave => work.leave()?,
+            Next::End => return Ok(work.merged),
+        }
+    }
+}
+
+impl Merge<'_> {
+    fn visit(&mut self, name: &[u8]) -> Result<(), Error> {
+        let path = self.walk.trail.path_to(name);
+        count(&mut self.merged.entries, 1, self.limits.entries, &path, "entries")?;
+        let found = statat(self.walk.trail.here(), name, AtFlags::SYMLINK_NOFOLLOW).map_err(at("look at", &path))?;
+        let kind = FileType::from_raw_mode(found.st_mode);
+        if kind == FileType::Directory {
+            return self.directory(name, &path);
+        }
+        // Whatever it is, nothing of this name shows through.
+        remove(self.tree.here(), name, &path, self.cancel)?;
+        if kind == FileType::CharacterDevice && found.st_rdev == 0 {
+            return Ok(());
+        }
+        if !matches!(kind, FileType::RegularFile | FileType::Symlink | FileType::Fifo) {
+            self.merged.skipped += 1;
+            if self.merged.skipped_paths.len() < TOLD {
+                self.merged.skipped_paths.push(show(inside(&path)));
+            }
+            return Ok(());
+        }
+        if let Some(first) = self.walk.first_name(&found, &path)? {
+            return self.link(&first, name, &path);
+        }
+        match kind {
+            FileType::RegularFile => self.file(name, path, &found),
+            FileType::Symlink => {
+                let target = readlinkat(self.walk.trail.here(), name, Vec::new()).map_err(at("read", &path))?;
+                symlinkat(target, self.tree.here(), name).map_err(at("link", &path))?;
+                imprint::closed(self.tree.here(), name, &Entry::describe(Kind::Symlink, path, &found))
+            }
+            _ => {
+                let fd =
+                    openat2(self.walk.trail.here(), name, CLOSED, Mode::empty(), STRICT).map_err(at("open", &path))?;
+                let attributes = attributes::read_closed(&fd).map_err(at("read the attributes of", &path))?;
+                let Overlay { attributes, .. } = Overlay::split(attributes, &path)?;
+                mknodat(self.tree.here(), name, FileType::Fifo, Mode::empty(), 0).map_err(at("make", &path))?;
+                let entry = Entry { attributes, ..Entry::describe(Kind::Fifo, path, &found) };
+                imprint::closed(self.tree.here(), name, &entry)
+            }
+        }
+    }
+
+    fn directory(&mut self, name: &[u8], path: &[u8]) -> Result<(), Error> {
+        let open = |here| openat2(here, name, DIRECTORY, Mode::empty(), STRICT);
+        let fd = open(self.walk.trail.here()).map_err(at("open", path))?;
+        let under = match open(self.tree.here()) {
+            Ok(under) => under,
+            Err(error) => {
+                match error {
+                    Errno::NOENT => {}
+                    // A file of the template's, or a link.
+                    Errno::NOTDIR | Errno::LOOP => {
+                        unlinkat(self.tree.here(), name, AtFlags::empty()).map_err(at("remove", path))?
+                    }
+                    error => return Err(at("open", path)(error)),
+                }
+                mkdirat(self.tree.here(), name, Mode::RWXU).map_err(at("make", path))?;
+                open(self.tree.here()).map_err(at("open", path))?
+            }
+        };
+        self.enter(name, fd, under)
+    }
+
+    /// Makes a directory of the tree what the disk says of it, but for what is in it.
+    fn enter(&mut self, name: &[u8], fd: OwnedFd, under: OwnedFd) -> Result<(), Error> {
+        let path = self.walk.trail.path_to(name);
+        let found = fstat(&fd).map_err(at("look at", &path))?;
+        let attributes = attributes::read(&fd).map_err(at("read the attributes of", &path))?;
+        let Overlay { attributes, opaque } = Overlay::split(attributes, &path)?;
+        if opaque {
+            let whole = under.try_clone().map_err(at("open", &path))?;
+            empty(whole, &path, self.cancel)?;
+        }
+        // The overlay copied them when it copied the directory; what is gone was taken away inside.
+        attributes::clear(&under).map_err(at("change the attributes of", &path))?;
+        self.filling.begin(&under, &Entry { attributes, ..Entry::describe(Kind::Directory, path.clone(), &found) })?;
+        if self.walk.trail.depth() > 0 {
+            self.tree.descend(name, under).map_err(at("enter", &path))?;
+        }
+        self.walk.enter(name, fd, Wanted::everything())
+    }
+
+    fn leave(&mut self) -> Result<(), Error> {
+        self.filling.complete(self.tree.here(), self.walk.trail.path())?;
+        self.tree.ascend().map_err(at("leave a directory in", self.walk.trail.path()))?;
+        self.walk.leave()
+    }
+
+    fn link(&self, first: &[u8], name: &[u8], path: &[u8]) -> Result<(), Error> {
+        let first = inside(first);
+        let (above, target) = match first.iter().rposition(|b| *b == b'/') {
+            Some(slash) => (&first[..slash], &first[slash + 1..]),
+            None => (&b""[..], first),
+        };
+        let directory = self.tree.open(above).map_err(at("open", above))?;
+        linkat(directory, target, self.tree.here(), name, AtFlags::empty()).map_err(at("link", path))
+    }
+
+    fn file(&mut self, name: &[u8], path: Vec<u8>, found: &Stat) -> Result<(), Error> {
+        let fd = openat2(self.walk.trail.here(), name, FILE, Mode::empty(), STRICT).map_err(at("open", &path))?;
+        same(&fd, found, &path)?;
+        let attributes = attributes::read(&fd).map_err(at("read the attributes of", &path))?;
+        let Overlay { attributes, .. } = Overlay::split(attributes, &path)?;
+        let new = openat2(self.tree.here(), name, NEW, Mode::RUSR | Mode::WUSR, STRICT).map_err(at("make", &path))?;
+        match ioctl_ficlone(&new, &fd) {
+            // A file whose owner wanted it not to be shared, or another filesystem.
+            Err(Errno::INVAL | Errno::XDEV | Errno::OPNOTSUPP) => self.copy(&fd.into(), &new, found, &path)?,
+            shared => shared.map_err(at("copy", &path))?,
+        }
+        imprint::file(&new, &Entry { attributes, ..Entry::describe(Kind::File, path, found) })
+    }
+
+    /// Copies contents, and leaves holes.
+    fn copy(&mut self, from: &File, to: &OwnedFd, found: &Stat, path: &[u8]) -> Result<(), Error> {
+        let to = File::from(to.try_clone().map_err(at("open", path))?);
+        let size = u64::try_from(found.st_size).unwrap_or(0);
+        let pieces = sparse::pieces(from, size).map_err(at("find the holes of", path))?;
+        let pieces = pieces.ok_or_else(|| refused(path, "it has too many holes"))?;
+        ftruncate(&to, size).map_err(at("size", path))?;
+        let mut buffer = vec![0; CHUNK];
+        for (mut place, length) in pieces {
+            count(&mut self.copied, length, self.limits.bytes, path, "bytes")?;
+            let end = place + length;
+            while place < end {
+                check(self.cancel)?;
+                let most = usize::try_from(end - place).unwrap_or(CHUNK).min(CHUNK);
+                from.read_exact_at(&mut buffer[..most], place).map_err(at("read", path))?;
+                to.write_all_at(&buffer[..most], place).map_err(at("write", path))?;
+                place += most as u64;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A path as the sandbox sees it, without a slash before it.
+fn inside(path: &[u8]) -> &[u8] {
+    path.strip_prefix(UPPER.as_bytes()).and_then(|rest| rest.strip_prefix(b"/")).unwrap_or(path)
+}
+
+/// Removes whatever has this name, and all that is in it.
+fn remove(here: BorrowedFd<'_>, name: &[u8], path: &[u8], cancel: &CancellationToken) -> Result<(), Error> {
+    match unlinkat(here, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(Errno::ISDIR) => {
+            let directory = openat2(here, name, DIRECTORY, Mode::empty(), STRICT).map_err(at("open", path))?;
+            empty(directory, path, cancel)?;
+            unlinkat(here, name, AtFlags::REMOVEDIR).map_err(at("remove", path))
+        }
+        Err(error) => Err(at("remove", path)(error)),
+    }
+}
+
+/// Removes everything in a directory, however deep it goes.
+fn empty(directory: OwnedFd, path: &[u8], cancel: &CancellationToken) -> Result<(), Error> {
+    let mut walk = Walk::new(directory.try_clone().map_err(at("open", path))?);
+    walk.enter(b".", directory, Wanted::everything())?;
+    loop {
+        check(cancel)?;
+        match walk.next() {
+            Next::Name(name, _) => match unlinkat(walk.trail.here(), name.as_slice(), AtFlags::empty()) {
+                Err(Errno::ISDIR) => {
+                    let inner = openat2(walk.trail.here(), name.as_slice(), DIRECTORY, Mode::empty(), STRICT);
+                    walk.enter(&name, inner.map_err(at("open", path))?, Wanted::everything())?;
+                }
+                removed => removed.map_err(at("remove what is in", path))?,
+            },
+            Next::Leave => {
+                let left = walk.trail.path();
+                let name = left[left.iter().rposition(|b| *b == b'/').map_or(0, |slash| slash + 1)..].to_vec();
+                walk.leave()?;
+                if walk.trail.depth() > 0 {
+                    unlinkat(walk.trail.here(), name, AtFlags::REMOVEDIR).map_err(at("remove what is in", path))?;
+                }
+            }
+            Next::End => return Ok(()),
+        }
+    }
+}

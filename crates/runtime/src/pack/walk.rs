@@ -1,0 +1,148 @@
+//! The walk over a tree: by descriptors, one name at a time, following no link. However large the tree is, little is held.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Dir, OFlags, Stat, fstat};
+
+use super::trail::Trail;
+use super::wanted::Wanted;
+use super::{at, refused};
+use crate::Error;
+
+/// How files are opened to be read: without effect on them.
+pub(super) const FILE: OFlags =
+    OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOATIME).union(OFlags::CLOEXEC);
+/// How what has no contents is opened.
+pub(super) const CLOSED: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// Bytes of names that are held: those still to visit, and the first ones of files that have several.
+const MOST_HELD: usize = 256 << 20;
+
+pub(super) const CHANGED: &str = "it changed while it was read";
+
+/// What comes next.
+pub(super) enum Next {
+    /// A name in the directory we are in, and what is wanted of it.
+    Name(Vec<u8>, Wanted),
+    /// Everything in this directory was met; it is to be left.
+    Leave,
+    /// The walk has ended.
+    End,
+}
+
+/// Names of a directory that are still to visit.
+struct Names {
+    /// Each ends with a zero.
+    bytes: Vec<u8>,
+    at: usize,
+    /// What is wanted of each; if there is no word of it, everything.
+    wanted: HashMap<Vec<u8>, Wanted>,
+}
+
+/// A file with several names: the path of the first, and how many others there may be.
+struct Known {
+    path: Vec<u8>,
+    left: u64,
+}
+
+pub(super) struct Walk {
+    pub(super) trail: Trail,
+    levels: Vec<Names>,
+    known: HashMap<(u64, u64), Known>,
+    held: usize,
+}
+
+impl Walk {
+    /// A walk that begins by entering a directory somewhere below `top`.
+    pub(super) fn new(top: OwnedFd) -> Self {
+        Self { trail: Trail::new(top), levels: Vec::new(), known: HashMap::new(), held: 0 }
+    }
+
+    pub(super) fn next(&mut self) -> Next {
+        match self.levels.last_mut().map(Names::next) {
+            Some(Some((name, wanted))) => Next::Name(name, wanted),
+            Some(None) => Next::Leave,
+            None => Next::End,
+        }
+    }
+
+    /// Goes into a directory that was opened by its name here.
+    pub(super) fn enter(&mut self, name: &[u8], fd: OwnedFd, wanted: Wanted) -> Result<(), Error> {
+        let path = self.trail.path_to(name);
+        let names = if wanted.all { self.list(&fd, &path)? } else { some_names(wanted) };
+        self.hold(names.bytes.len(), &path)?;
+        self.trail.descend(name, fd).map_err(at("enter", &path))?;
+        self.levels.push(names);
+        Ok(())
+    }
+
+    /// Goes up again.
+    pub(super) fn leave(&mut self) -> Result<(), Error> {
+        let names = self.levels.pop();
+        self.held -= names.map_or(0, |names| names.bytes.len());
+        self.trail.ascend().map_err(at("leave a directory in", self.trail.path()))
+    }
+
+    /// The first name under which a file was met, if it has several and this is not the first.
+    pub(super) fn first_name(&mut self, found: &Stat, path: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        if found.st_nlink < 2 {
+            return Ok(None);
+        }
+        let file = (found.st_dev, found.st_ino);
+        let Some(known) = self.known.get_mut(&file) else {
+            self.hold(path.len(), path)?;
+            self.known.insert(file, Known { path: path.to_vec(), left: found.st_nlink - 1 });
+            return Ok(None);
+        };
+        known.left = known.left.saturating_sub(1);
+        if known.left > 0 {
+            return Ok(Some(known.path.clone()));
+        }
+        let first = self.known.remove(&file).map(|known| known.path);
+        self.held -= first.as_ref().map_or(0, Vec::len);
+        Ok(first)
+    }
+
+    fn list(&self, fd: &OwnedFd, path: &[u8]) -> Result<Names, Error> {
+        let mut bytes = Vec::new();
+        for entry in Dir::read_from(fd).map_err(at("list", path))? {
+            let entry = entry.map_err(at("list", path))?;
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            bytes.extend_from_slice(name.to_bytes_with_nul());
+            if self.held + bytes.len() > MOST_HELD {
+                return Err(refused(path, "there are too many names"));
+            }
+        }
+        Ok(Names { bytes, at: 0, wanted: HashMap::new() })
+    }
+
+    fn hold(&mut self, bytes: usize, path: &[u8]) -> Result<(), Error> {
+        self.held += bytes;
+        if self.held > MOST_HELD { Err(refused(path, "there are too many names")) } else { Ok(()) }
+    }
+}
+
+impl Names {
+    fn next(&mut self) -> Option<(Vec<u8>, Wanted)> {
+        let rest = &self.bytes[self.at..];
+        let name = rest[..rest.iter().position(|b| *b == 0)?].to_vec();
+        self.at += name.len() + 1;
+        let wanted = self.wanted.remove(&name).unwrap_or_else(Wanted::everything);
+        Some((name, wanted))
+    }
+}
+
+fn some_names(wanted: Wanted) -> Names {
+    let bytes = wanted.below.keys().flat_map(|name| name.iter().copied().chain([0])).collect();
+    Names { bytes, at: 0, wanted: wanted.below.into_iter().collect() }
+}
+
+/// What was opened is what was looked at.
+pub(super) fn same(fd: &OwnedFd, found: &Stat, path: &[u8]) -> Result<(), Error> {
+    let opened = fstat(fd).map_err(at("look at", path))?;
+    let identity = |s: &Stat| (s.st_dev, s.st_ino, s.st_mode, s.st_size);
+    if identity(&opened) == identity(found) { Ok(()) } else { Err(refused(path, CHANGED)) }
+}

@@ -1,0 +1,92 @@
+//! Templates of sandboxes: what is on a sandbox's disk, with the template under it, as a build of its own.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::{Extension, Json};
+use cabana_store::{BuildStatus, Sandbox, Snapshot, Template as Row};
+use cabana_types::wire::{CommitRequest, NewTemplate, Template};
+use cabana_types::{BuildId, ErrorCode, SandboxId};
+use http::StatusCode;
+
+use super::App;
+use super::body::OptionalBody;
+use super::sandbox_ref::SandboxRef;
+use super::templates::shown;
+use crate::auth::Caller;
+use crate::builds::{Order, Origin, Recipe};
+use crate::error::Refusal;
+
+/// Make a template of a sandbox, which goes on: its disk as it is, with the template under it. Answers when the template is ready.
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/commit", tag = "builds", request_body = Option<CommitRequest>,
+    params(("sandboxID" = String, Path, description = "Its id")),
+    responses((status = 201, description = "The template", body = Template)))]
+pub(super) async fn commit(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    SandboxRef(id): SandboxRef,
+    OptionalBody(request): OptionalBody<CommitRequest>,
+) -> Result<(StatusCode, Json<Template>), Refusal> {
+    // In a task of its own: a client that hangs up must leave no copy of the disk behind.
+    let made = tokio::spawn(async move { app.commit(&caller, &id, request).await }).await;
+    made.unwrap_or_else(|_| Err(Refusal::new(ErrorCode::Internal, "The server failed")))
+        .map(|t| (StatusCode::CREATED, Json(t)))
+}
+
+impl App {
+    async fn commit(&self, caller: &Caller, id: &SandboxId, request: CommitRequest) -> Result<Template, Refusal> {
+        let sandbox = self.alive(&caller.team, id).await?;
+        let name = request.alias.filter(|alias| !alias.is_empty()).unwrap_or_else(|| format!("sandbox-{id}"));
+        let wanted = NewTemplate {
+            name: Some(name),
+            tags: request.tags,
+            cpu_count: Some(sandbox.resources.cpu_count.into()),
+            memory_mb: Some(sandbox.resources.memory_mb.into()),
+            min_free_disk_mb: Some(sandbox.resources.disk_mb.into()),
+            ..NewTemplate::default()
+        };
+        self.check_template(caller, &wanted).await?;
+        let copy = self.lifecycle.lend_copy(id).await?;
+        let (row, build) = match self.begin_commit(caller, &sandbox, wanted, copy.clone()).await {
+            Ok(begun) => begun,
+            Err(refusal) => {
+                self.lifecycle.return_copy(&copy.id).await;
+                return Err(refusal);
+            }
+        };
+        self.builds.ended(&build).await;
+        let ended = self.store.build(&build).await?.ok_or_else(|| Refusal::no_build(build.as_str()))?;
+        if ended.status != BuildStatus::Ready {
+            let why = ended.error.unwrap_or_else(|| "the build did not end".to_owned());
+            return Err(Refusal::new(
+                ErrorCode::BuildFailed,
+                format!("No template could be made of sandbox {id}: {why}"),
+            ));
+        }
+        let row = self.store.template(&row.id).await?.ok_or(cabana_store::Error::NoTemplate(row.id))?;
+        Ok(Template { build_id: build, build_status: ended.status.as_str().to_owned(), ..shown(row) })
+    }
+
+    async fn begin_commit(
+        &self,
+        caller: &Caller,
+        sandbox: &Sandbox,
+        wanted: NewTemplate,
+        copy: Snapshot,
+    ) -> Result<(Row, BuildId), Refusal> {
+        let (row, build, _) = self.request_build(caller, wanted, None).await?;
+        let order = Order {
+            team: caller.team.clone(),
+            template: row.id.clone(),
+            build: build.clone(),
+            resources: sandbox.resources,
+            recipe: Recipe::Steps { from: Origin::Disk { copy, lent: true }, steps: Vec::new() },
+            images: Default::default(),
+            start: None,
+            ready: None,
+            force: false,
+        };
+        self.builds.start(order).await?;
+        Ok((row, build))
+    }
+}
