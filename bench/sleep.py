@@ -29,7 +29,7 @@ def main():
         finally:
             server.kill(box)
     against = {name: AWAKE for name in times.all if name.startswith("waking")}
-    against |= {name: CREATED for name in times.all if name.startswith(("a fork", "a snapshot", "a sandbox"))}
+    against |= {name: CREATED for name in times.all if name.startswith(("a fork", "a snapshot", "a sandbox", "a template"))}
     times.show(f"{chosen.count} cycles, milliseconds", against)
 
 
@@ -53,6 +53,9 @@ def cycle(server, times, box, counts):
         copy = server.create(snapshot, timeout=60)
     server.kill(copy)
     asked(server, "DELETE", f"/templates/{snapshot.split(':')[0]}")
+    with times.take("a template of one that runs", counts):
+        template = asked(server, "POST", f"{here}/commit", {}).json["templateID"]
+    asked(server, "DELETE", f"/templates/{template}")
     with times.take("a fork of one that runs", counts):
         (fork,) = asked(server, "POST", f"{here}/fork", {"count": 1}).json
     server.kill(fork["sandbox"]["sandboxID"])
