@@ -119,6 +119,21 @@ def test_a_service_comes_up_again(builder, commit, tmp_path):
     assert made.commands.run("curl -fs localhost:8000/page").stdout == "from inside"
 
 
+def test_one_whose_sandboxes_would_not_come_up(builder, server, tmp_path):
+    """It is tried, as every build; the reason is told, and what was there before stays."""
+    name = builder.name("broken")
+    text = "FROM base\nRUN echo here > /needed\nCMD cat /needed && sleep 1000\nHEALTHCHECK CMD test -f /needed\n"
+    builder.build(context(tmp_path, Dockerfile=text), name)
+    before = builder.tags(name)
+    sandbox = builder.sandbox(name)
+    sandbox.commands.run("rm /needed", user="root")
+    refused = builder.ask("POST", f"/sandboxes/{sandbox.sandbox_id}/commit", {"alias": name})
+    assert refused.status == 422 and refused.json["error_code"] == "build_failed", refused.body
+    assert "No such file or directory" in refused.json["message"], refused.json["message"]
+    assert builder.tags(name) == before and builder.sandbox(name).files.read("/needed") == "here\n"
+    assert not server.copies()
+
+
 @pytest.mark.parametrize("memory", [True, False], ids=["memory", "disk"])
 def test_of_a_paused_one(sandbox, api, builder, commit, memory):
     sandbox.files.write("v", "asleep")

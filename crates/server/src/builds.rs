@@ -26,7 +26,7 @@ use cabana_image::sources::Sources;
 use cabana_runtime::Pool;
 use cabana_runtime::error::chain;
 use cabana_store::{LogLevel, Snapshot, Store};
-use cabana_types::BuildId;
+use cabana_types::{BuildId, TemplateId};
 use jiff::Timestamp;
 use tokio::sync::{RwLock, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -245,11 +245,16 @@ impl Builds {
         under_way.ended.cancel();
     }
 
+    /// Removes the tree that builds have made of a copy of a disk. While a build is under way, which may need it, it is left to the sweep.
+    pub async fn forget_disk(&self, copy: &TemplateId) {
+        if let (Some(pool), Ok(_alone)) = (self.lifecycle.pool(), self.layers.try_write()) {
+            remove_disk(pool, copy).await;
+        }
+    }
+
     /// Removes a copy of a disk that was made for one build alone, and the tree that was made of it.
     async fn give_back(&self, pool: &Pool, copy: &Snapshot) {
-        if let Err(error) = pool.delete_layer(&Ground::disk(&copy.id).key.hex()).await {
-            tracing::warn!(copy = %copy.id, error = chain(&error), "the tree of a disk's copy is left to the next sweep");
-        }
+        remove_disk(pool, &copy.id).await;
         self.lifecycle.return_copy(&copy.id).await;
     }
 
@@ -290,4 +295,11 @@ fn make_empty(path: &std::path::Path) -> std::io::Result<()> {
         _ => {}
     }
     std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700).create(path)
+}
+
+/// Removes the tree that was made of a copy of a disk.
+async fn remove_disk(pool: &Pool, copy: &TemplateId) {
+    if let Err(error) = pool.delete_layer(&Ground::disk(copy).key.hex()).await {
+        tracing::warn!(%copy, error = chain(&error), "the tree of a disk's copy is left to the next sweep");
+    }
 }

@@ -148,7 +148,7 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | ErrorCode::SandboxStateConflict
         | ErrorCode::IdempotencyConflict
         | ErrorCode::LastKey => StatusCode::CONFLICT,
-        ErrorCode::IdempotencyMismatch => StatusCode::UNPROCESSABLE_ENTITY,
+        ErrorCode::IdempotencyMismatch | ErrorCode::BuildFailed => StatusCode::UNPROCESSABLE_ENTITY,
         ErrorCode::SandboxCapacityUnavailable | ErrorCode::LimitReached => StatusCode::TOO_MANY_REQUESTS,
         ErrorCode::SandboxUnresponsive => StatusCode::BAD_GATEWAY,
         ErrorCode::StorageFull => StatusCode::INSUFFICIENT_STORAGE,
@@ -157,7 +157,6 @@ pub fn status(code: ErrorCode) -> StatusCode {
         ErrorCode::SandboxChangeFailed
         | ErrorCode::SandboxCreateFailed
         | ErrorCode::SandboxNotReady
-        | ErrorCode::BuildFailed
         | ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

@@ -15,6 +15,8 @@ use crate::{Boot, Error, Store, event};
 pub enum SnapshotState {
     /// The copy is being made.
     Making,
+    /// It is made or there, for as long as one piece of work of the server needs it. Nobody sees it, and it is none of its team's.
+    Lent,
     /// It can be used.
     Ready,
     /// The copy is being removed.
@@ -25,6 +27,7 @@ impl SnapshotState {
     fn as_str(self) -> &'static str {
         match self {
             SnapshotState::Making => "making",
+            SnapshotState::Lent => "lent",
             SnapshotState::Ready => "ready",
             SnapshotState::Deleting => "deleting",
         }
@@ -90,7 +93,7 @@ impl Store {
         self.write(move |connection| {
             Box::pin(async move {
                 let kept: u32 =
-                    sqlx::query_scalar("select count(*) from snapshots where team = $1 and state <> 'deleting'")
+                    sqlx::query_scalar("select count(*) from snapshots where team = $1 and state in ('making', 'ready')")
                         .bind(snapshot.team.as_str())
                         .fetch_one(&mut *connection)
                         .await
@@ -204,6 +207,16 @@ impl Store {
             .await
     }
 
+    /// The same, by either.
+    pub async fn snapshot_called(&self, team: &TeamId, text: &str) -> Result<Option<Snapshot>, Error> {
+        if let Ok(id) = text.parse()
+            && let Some(snapshot) = self.snapshot(team, &id).await?
+        {
+            return Ok(Some(snapshot));
+        }
+        self.snapshot_by_name(team, text).await
+    }
+
     async fn find_snapshot(&self, sql: &'static str, team: &TeamId, key: &str) -> Result<Option<Snapshot>, Error> {
         let row = sqlx::query(sql)
             .bind(team.as_str())
@@ -247,6 +260,7 @@ fn decode(row: &SqliteRow) -> Result<Snapshot, Error> {
     let row = Columns(row);
     let state = match row.text("state")?.as_str() {
         "making" => SnapshotState::Making,
+        "lent" => SnapshotState::Lent,
         "ready" => SnapshotState::Ready,
         "deleting" => SnapshotState::Deleting,
         other => return Err(Error::decode("state", other)),

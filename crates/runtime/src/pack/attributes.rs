@@ -17,6 +17,8 @@ const OVERLAY: &[u8] = b"user.overlay.";
 /// The kernel's own limits.
 const LONGEST_NAME: usize = 255;
 const MOST_NAMES: usize = 64 << 10;
+/// Enough for almost every file.
+const FEW_NAMES: usize = 1 << 10;
 pub(super) const LONGEST_VALUE: usize = 64 << 10;
 
 /// What the overlay says of a file by attributes, and those that are the file's own.
@@ -72,7 +74,9 @@ pub(super) fn write_closed(file: impl AsFd, name: &[u8], value: &[u8]) -> rustix
 
 /// Takes all attributes away that travel.
 pub(super) fn clear(file: impl AsFd) -> rustix::io::Result<()> {
-    read(&file)?.iter().try_for_each(|(name, _)| fremovexattr(&file, name.as_slice()))
+    let mut space = Vec::new();
+    let names = names(|list| flistxattr(&file, list), &mut space)?;
+    names.split(|b| *b == 0).filter(|name| travels(name)).try_for_each(|name| fremovexattr(&file, name))
 }
 
 /// A path to exactly what a descriptor holds.
@@ -84,18 +88,11 @@ fn collect(
     list: impl Fn(&mut [u8]) -> rustix::io::Result<usize>,
     get: impl Fn(&[u8], &mut [u8]) -> rustix::io::Result<usize>,
 ) -> rustix::io::Result<Vec<Attribute>> {
-    let mut small = [0; 1024];
-    let mut large = Vec::new();
-    let names: &[u8] = match list(&mut small) {
-        Ok(0) | Err(Errno::NOTSUP) => return Ok(Vec::new()),
-        Ok(length) => &small[..length],
-        Err(Errno::RANGE) => {
-            large.resize(MOST_NAMES, 0);
-            let length = list(&mut large)?;
-            &large[..length]
-        }
-        Err(e) => return Err(e),
-    };
+    let mut space = Vec::new();
+    let names = names(list, &mut space)?;
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut found = Vec::new();
     let mut value = vec![0; LONGEST_VALUE];
     for name in names.split(|b| *b == 0).filter(|name| travels(name)) {
@@ -105,6 +102,20 @@ fn collect(
     // The order that filesystems give them in is no part of a file.
     found.sort();
     Ok(found)
+}
+
+/// The names of all attributes, each ending with a zero.
+fn names(list: impl Fn(&mut [u8]) -> rustix::io::Result<usize>, space: &mut Vec<u8>) -> rustix::io::Result<&[u8]> {
+    space.resize(FEW_NAMES, 0);
+    let length = match list(space) {
+        Err(Errno::NOTSUP) => 0,
+        Err(Errno::RANGE) => {
+            space.resize(MOST_NAMES, 0);
+            list(space)?
+        }
+        listed => listed?,
+    };
+    Ok(&space[..length])
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ pub(super) fn gather<W: Write>(
         out,
         limits,
         cancel,
-        walk: Walk::new(top),
+        walk: Walk::new(top, limits.path),
         buffer: vec![0; CHUNK],
         packed: Packed { missing, ..Packed::default() },
     };

@@ -3,8 +3,8 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{
-    AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod, fchown, futimens, openat2,
-    utimensat,
+    AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod, fchown, futimens,
+    openat2, utimensat,
 };
 
 use super::entry::Entry;
@@ -16,6 +16,9 @@ use super::walk::CLOSED;
 use super::{at, attributes, refused};
 use crate::Error;
 
+/// How a file is made that must not be there.
+pub(super) const NEW: OFlags =
+    OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const NOFOLLOW: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
 
 /// Bytes that are held back until their directories are complete.

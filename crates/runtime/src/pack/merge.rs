@@ -5,8 +5,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Stat, fstat, ftruncate, ioctl_ficlone, linkat, mkdirat, mknodat, openat2,
-    readlinkat, statat, symlinkat, unlinkat,
+    AtFlags, FileType, IFlags, Mode, Stat, fstat, ftruncate, ioctl_ficlone, ioctl_getflags, ioctl_setflags, linkat,
+    mkdirat, mknodat, openat2, readlinkat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
@@ -14,15 +14,12 @@ use tokio_util::sync::CancellationToken;
 use super::attributes::Overlay;
 use super::entry::Entry;
 use super::header::Kind;
-use super::imprint::{self, Filling};
+use super::imprint::{self, Filling, NEW};
 use super::trail::{DIRECTORY, STRICT, Trail};
 use super::walk::{CLOSED, FILE, Next, Walk, same};
 use super::wanted::Wanted;
 use super::{CHUNK, Limits, Merged, TOLD, UPPER, at, attributes, check, count, refused, show, sparse};
 use crate::Error;
-
-const NEW: OFlags =
-    OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 struct Merge<'a> {
     limits: &'a Limits,
@@ -47,7 +44,7 @@ pub(super) fn merge(
     let mut work = Merge {
         limits,
         cancel,
-        walk: Walk::new(open(disk, ".")?),
+        walk: Walk::new(open(disk, ".")?, limits.path),
         tree: Trail::new(open(root, ".")?),
         filling: Filling::default(),
         copied: 0,
@@ -67,14 +64,15 @@ pub(super) fn merge(
 impl Merge<'_> {
     fn visit(&mut self, name: &[u8]) -> Result<(), Error> {
         let path = self.walk.trail.path_to(name);
-        count(&mut self.merged.entries, 1, self.limits.entries, &path, "entries")?;
-        let found = statat(self.walk.trail.here(), name, AtFlags::SYMLINK_NOFOLLOW).map_err(at("look at", &path))?;
+        count(&mut self.merged.entries, 1, self.limits.entries, inside(&path), "entries")?;
+        let found =
+            statat(self.walk.trail.here(), name, AtFlags::SYMLINK_NOFOLLOW).map_err(at("look at", inside(&path)))?;
         let kind = FileType::from_raw_mode(found.st_mode);
         if kind == FileType::Directory {
             return self.directory(name, &path);
         }
         // Whatever it is, nothing of this name shows through.
-        remove(self.tree.here(), name, &path, self.cancel)?;
+        remove(self.tree.here(), name, inside(&path), self.limits.path, self.cancel)?;
         if kind == FileType::CharacterDevice && found.st_rdev == 0 {
             return Ok(());
         }
@@ -91,16 +89,16 @@ impl Merge<'_> {
         match kind {
             FileType::RegularFile => self.file(name, path, &found),
             FileType::Symlink => {
-                let target = readlinkat(self.walk.trail.here(), name, Vec::new()).map_err(at("read", &path))?;
-                symlinkat(target, self.tree.here(), name).map_err(at("link", &path))?;
+                let target = readlinkat(self.walk.trail.here(), name, Vec::new()).map_err(at("read", inside(&path)))?;
+                symlinkat(target, self.tree.here(), name).map_err(at("link", inside(&path)))?;
                 imprint::closed(self.tree.here(), name, &Entry::describe(Kind::Symlink, path, &found))
             }
             _ => {
-                let fd =
-                    openat2(self.walk.trail.here(), name, CLOSED, Mode::empty(), STRICT).map_err(at("open", &path))?;
-                let attributes = attributes::read_closed(&fd).map_err(at("read the attributes of", &path))?;
-                let Overlay { attributes, .. } = Overlay::split(attributes, &path)?;
-                mknodat(self.tree.here(), name, FileType::Fifo, Mode::empty(), 0).map_err(at("make", &path))?;
+                let fd = openat2(self.walk.trail.here(), name, CLOSED, Mode::empty(), STRICT)
+                    .map_err(at("open", inside(&path)))?;
+                let attributes = attributes::read_closed(&fd).map_err(at("read the attributes of", inside(&path)))?;
+                let Overlay { attributes, .. } = Overlay::split(attributes, inside(&path))?;
+                mknodat(self.tree.here(), name, FileType::Fifo, Mode::empty(), 0).map_err(at("make", inside(&path)))?;
                 let entry = Entry { attributes, ..Entry::describe(Kind::Fifo, path, &found) };
                 imprint::closed(self.tree.here(), name, &entry)
             }
@@ -109,7 +107,7 @@ impl Merge<'_> {
 
     fn directory(&mut self, name: &[u8], path: &[u8]) -> Result<(), Error> {
         let open = |here| openat2(here, name, DIRECTORY, Mode::empty(), STRICT);
-        let fd = open(self.walk.trail.here()).map_err(at("open", path))?;
+        let fd = open(self.walk.trail.here()).map_err(at("open", inside(path)))?;
         let under = match open(self.tree.here()) {
             Ok(under) => under,
             Err(error) => {
@@ -117,12 +115,12 @@ impl Merge<'_> {
                     Errno::NOENT => {}
                     // A file of the template's, or a link.
                     Errno::NOTDIR | Errno::LOOP => {
-                        unlinkat(self.tree.here(), name, AtFlags::empty()).map_err(at("remove", path))?
+                        unlinkat(self.tree.here(), name, AtFlags::empty()).map_err(at("remove", inside(path)))?
                     }
-                    error => return Err(at("open", path)(error)),
+                    error => return Err(at("open", inside(path))(error)),
                 }
-                mkdirat(self.tree.here(), name, Mode::RWXU).map_err(at("make", path))?;
-                open(self.tree.here()).map_err(at("open", path))?
+                mkdirat(self.tree.here(), name, Mode::RWXU).map_err(at("make", inside(path)))?;
+                open(self.tree.here()).map_err(at("open", inside(path)))?
             }
         };
         self.enter(name, fd, under)
@@ -131,25 +129,25 @@ impl Merge<'_> {
     /// Makes a directory of the tree what the disk says of it, but for what is in it.
     fn enter(&mut self, name: &[u8], fd: OwnedFd, under: OwnedFd) -> Result<(), Error> {
         let path = self.walk.trail.path_to(name);
-        let found = fstat(&fd).map_err(at("look at", &path))?;
-        let attributes = attributes::read(&fd).map_err(at("read the attributes of", &path))?;
-        let Overlay { attributes, opaque } = Overlay::split(attributes, &path)?;
+        let found = fstat(&fd).map_err(at("look at", inside(&path)))?;
+        let attributes = attributes::read(&fd).map_err(at("read the attributes of", inside(&path)))?;
+        let Overlay { attributes, opaque } = Overlay::split(attributes, inside(&path))?;
         if opaque {
-            let whole = under.try_clone().map_err(at("open", &path))?;
-            empty(whole, &path, self.cancel)?;
+            let whole = under.try_clone().map_err(at("open", inside(&path)))?;
+            empty(whole, inside(&path), self.limits.path, self.cancel)?;
         }
         // The overlay copied them when it copied the directory; what is gone was taken away inside.
-        attributes::clear(&under).map_err(at("change the attributes of", &path))?;
+        attributes::clear(&under).map_err(at("change the attributes of", inside(&path)))?;
         self.filling.begin(&under, &Entry { attributes, ..Entry::describe(Kind::Directory, path.clone(), &found) })?;
         if self.walk.trail.depth() > 0 {
-            self.tree.descend(name, under).map_err(at("enter", &path))?;
+            self.tree.descend(name, under).map_err(at("enter", inside(&path)))?;
         }
         self.walk.enter(name, fd, Wanted::everything())
     }
 
     fn leave(&mut self) -> Result<(), Error> {
-        self.filling.complete(self.tree.here(), self.walk.trail.path())?;
-        self.tree.ascend().map_err(at("leave a directory in", self.walk.trail.path()))?;
+        self.filling.complete(self.tree.here(), inside(self.walk.trail.path()))?;
+        self.tree.ascend().map_err(at("leave a directory in", inside(self.walk.trail.path())))?;
         self.walk.leave()
     }
 
@@ -160,39 +158,41 @@ impl Merge<'_> {
             None => (&b""[..], first),
         };
         let directory = self.tree.open(above).map_err(at("open", above))?;
-        linkat(directory, target, self.tree.here(), name, AtFlags::empty()).map_err(at("link", path))
+        linkat(directory, target, self.tree.here(), name, AtFlags::empty()).map_err(at("link", inside(path)))
     }
 
     fn file(&mut self, name: &[u8], path: Vec<u8>, found: &Stat) -> Result<(), Error> {
-        let fd = openat2(self.walk.trail.here(), name, FILE, Mode::empty(), STRICT).map_err(at("open", &path))?;
-        same(&fd, found, &path)?;
-        let attributes = attributes::read(&fd).map_err(at("read the attributes of", &path))?;
-        let Overlay { attributes, .. } = Overlay::split(attributes, &path)?;
-        let new = openat2(self.tree.here(), name, NEW, Mode::RUSR | Mode::WUSR, STRICT).map_err(at("make", &path))?;
-        match ioctl_ficlone(&new, &fd) {
-            // A file whose owner wanted it not to be shared, or another filesystem.
-            Err(Errno::INVAL | Errno::XDEV | Errno::OPNOTSUPP) => self.copy(&fd.into(), &new, found, &path)?,
-            shared => shared.map_err(at("copy", &path))?,
+        let fd =
+            openat2(self.walk.trail.here(), name, FILE, Mode::empty(), STRICT).map_err(at("open", inside(&path)))?;
+        same(&fd, found, inside(&path))?;
+        let attributes = attributes::read(&fd).map_err(at("read the attributes of", inside(&path)))?;
+        let Overlay { attributes, .. } = Overlay::split(attributes, inside(&path))?;
+        let new =
+            openat2(self.tree.here(), name, NEW, Mode::RUSR | Mode::WUSR, STRICT).map_err(at("make", inside(&path)))?;
+        match share(&fd, &new) {
+            // Not on btrfs.
+            Err(Errno::XDEV | Errno::OPNOTSUPP | Errno::NOTTY) => self.copy(&fd.into(), &new, found, &path)?,
+            shared => shared.map_err(at("copy", inside(&path)))?,
         }
         imprint::file(&new, &Entry { attributes, ..Entry::describe(Kind::File, path, found) })
     }
 
     /// Copies contents, and leaves holes.
     fn copy(&mut self, from: &File, to: &OwnedFd, found: &Stat, path: &[u8]) -> Result<(), Error> {
-        let to = File::from(to.try_clone().map_err(at("open", path))?);
+        let to = File::from(to.try_clone().map_err(at("open", inside(path)))?);
         let size = u64::try_from(found.st_size).unwrap_or(0);
-        let pieces = sparse::pieces(from, size).map_err(at("find the holes of", path))?;
-        let pieces = pieces.ok_or_else(|| refused(path, "it has too many holes"))?;
-        ftruncate(&to, size).map_err(at("size", path))?;
+        let pieces = sparse::pieces(from, size).map_err(at("find the holes of", inside(path)))?;
+        let pieces = pieces.ok_or_else(|| refused(inside(path), "it has too many holes"))?;
+        ftruncate(&to, size).map_err(at("size", inside(path)))?;
         let mut buffer = vec![0; CHUNK];
         for (mut place, length) in pieces {
-            count(&mut self.copied, length, self.limits.bytes, path, "bytes")?;
+            count(&mut self.copied, length, self.limits.bytes, inside(path), "bytes")?;
             let end = place + length;
             while place < end {
                 check(self.cancel)?;
                 let most = usize::try_from(end - place).unwrap_or(CHUNK).min(CHUNK);
-                from.read_exact_at(&mut buffer[..most], place).map_err(at("read", path))?;
-                to.write_all_at(&buffer[..most], place).map_err(at("write", path))?;
+                from.read_exact_at(&mut buffer[..most], place).map_err(at("read", inside(path)))?;
+                to.write_all_at(&buffer[..most], place).map_err(at("write", inside(path)))?;
                 place += most as u64;
             }
         }
@@ -205,13 +205,29 @@ fn inside(path: &[u8]) -> &[u8] {
     path.strip_prefix(UPPER.as_bytes()).and_then(|rest| rest.strip_prefix(b"/")).unwrap_or(path)
 }
 
+/// Lets a new file share the contents of another. Both must be written in the same way, in place or anew: what the directory passed on may differ.
+fn share(from: &OwnedFd, to: &OwnedFd) -> rustix::io::Result<()> {
+    let (wanted, flags) = (ioctl_getflags(from)? & IFlags::NOCOW, ioctl_getflags(to)?);
+    if flags & IFlags::NOCOW != wanted {
+        // What is written in place cannot be compressed.
+        ioctl_setflags(to, (flags - IFlags::NOCOW - IFlags::COMPRESSED) | wanted)?;
+    }
+    ioctl_ficlone(to, from)
+}
+
 /// Removes whatever has this name, and all that is in it.
-fn remove(here: BorrowedFd<'_>, name: &[u8], path: &[u8], cancel: &CancellationToken) -> Result<(), Error> {
+fn remove(
+    here: BorrowedFd<'_>,
+    name: &[u8],
+    path: &[u8],
+    longest: usize,
+    cancel: &CancellationToken,
+) -> Result<(), Error> {
     match unlinkat(here, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(Errno::ISDIR) => {
             let directory = openat2(here, name, DIRECTORY, Mode::empty(), STRICT).map_err(at("open", path))?;
-            empty(directory, path, cancel)?;
+            empty(directory, path, longest, cancel)?;
             unlinkat(here, name, AtFlags::REMOVEDIR).map_err(at("remove", path))
         }
         Err(error) => Err(at("remove", path)(error)),
@@ -219,8 +235,8 @@ fn remove(here: BorrowedFd<'_>, name: &[u8], path: &[u8], cancel: &CancellationT
 }
 
 /// Removes everything in a directory, however deep it goes.
-fn empty(directory: OwnedFd, path: &[u8], cancel: &CancellationToken) -> Result<(), Error> {
-    let mut walk = Walk::new(directory.try_clone().map_err(at("open", path))?);
+fn empty(directory: OwnedFd, path: &[u8], longest: usize, cancel: &CancellationToken) -> Result<(), Error> {
+    let mut walk = Walk::new(directory.try_clone().map_err(at("open", path))?, longest);
     walk.enter(b".", directory, Wanted::everything())?;
     loop {
         check(cancel)?;

@@ -5,21 +5,17 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, ftruncate, linkat, mkdirat, mknodat, openat2, statat, symlinkat,
-};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, ftruncate, linkat, mkdirat, mknodat, openat2, statat, symlinkat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
 use super::entry::{self, Entry};
 use super::header::Kind;
-use super::imprint::{self, Filling};
+use super::imprint::{self, Filling, NEW};
 use super::trail::{DIRECTORY, STRICT, Trail};
 use super::{CHUNK, Limits, MOST_ID, UPPER, Unpacked, at, attributes, check, count, refused, sparse};
 use crate::Error;
 
-const NEW: OFlags =
-    OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const NOFOLLOW: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
 
 struct Scatter<'a, R: Read> {

@@ -17,6 +17,8 @@ pub(super) const FILE: OFlags =
 pub(super) const CLOSED: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// Bytes of names that are held: those still to visit, and the first ones of files that have several.
 const MOST_HELD: usize = 256 << 20;
+/// What remembering such a file takes beside its path.
+const KNOWN: usize = 96;
 
 pub(super) const CHANGED: &str = "it changed while it was read";
 
@@ -47,6 +49,8 @@ struct Known {
 
 pub(super) struct Walk {
     pub(super) trail: Trail,
+    /// Bytes of the longest path: it bounds how deep the walk goes, and with it what is held on the way.
+    longest: usize,
     levels: Vec<Names>,
     known: HashMap<(u64, u64), Known>,
     held: usize,
@@ -54,8 +58,8 @@ pub(super) struct Walk {
 
 impl Walk {
     /// A walk that begins by entering a directory somewhere below `top`.
-    pub(super) fn new(top: OwnedFd) -> Self {
-        Self { trail: Trail::new(top), levels: Vec::new(), known: HashMap::new(), held: 0 }
+    pub(super) fn new(top: OwnedFd, longest: usize) -> Self {
+        Self { trail: Trail::new(top), longest, levels: Vec::new(), known: HashMap::new(), held: 0 }
     }
 
     pub(super) fn next(&mut self) -> Next {
@@ -69,6 +73,9 @@ impl Walk {
     /// Goes into a directory that was opened by its name here.
     pub(super) fn enter(&mut self, name: &[u8], fd: OwnedFd, wanted: Wanted) -> Result<(), Error> {
         let path = self.trail.path_to(name);
+        if path.len() > self.longest {
+            return Err(refused(&path, format!("its path is longer than {} bytes", self.longest)));
+        }
         let names = if wanted.all { self.list(&fd, &path)? } else { some_names(wanted) };
         self.hold(names.bytes.len(), &path)?;
         self.trail.descend(name, fd).map_err(at("enter", &path))?;
@@ -90,7 +97,7 @@ impl Walk {
         }
         let file = (found.st_dev, found.st_ino);
         let Some(known) = self.known.get_mut(&file) else {
-            self.hold(path.len(), path)?;
+            self.hold(path.len() + KNOWN, path)?;
             self.known.insert(file, Known { path: path.to_vec(), left: found.st_nlink - 1 });
             return Ok(None);
         };
@@ -99,7 +106,7 @@ impl Walk {
             return Ok(Some(known.path.clone()));
         }
         let first = self.known.remove(&file).map(|known| known.path);
-        self.held -= first.as_ref().map_or(0, Vec::len);
+        self.held -= first.as_ref().map_or(0, |path| path.len() + KNOWN);
         Ok(first)
     }
 

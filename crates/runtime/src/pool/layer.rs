@@ -92,13 +92,14 @@ impl Pool {
         snapshot: &TemplateId,
         build: &BuildId,
         key: &str,
+        limits: Limits,
         cancel: &CancellationToken,
     ) -> Result<Merged, Error> {
         let new = self.begin_layer(key, Some(&Tree::Build(build.clone()))).await?;
         let (pool, snapshot, root, cancel) = (Arc::clone(&self.inner), snapshot.clone(), new.open()?, cancel.clone());
         let merged = blocking(move || {
             let disk = pool.open_snapshot(&snapshot)?;
-            pack::merge(disk, root, &Limits::default(), &cancel)
+            pack::merge(disk, root, &limits, &cancel)
         });
         let merged = merged.await?;
         new.commit().await?;

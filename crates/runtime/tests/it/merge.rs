@@ -1,14 +1,14 @@
 //! Laying disks over trees, as root: what comes of it is what the kernel's overlay shows of the two.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use cabana_runtime::pack::{Limits, Merged, merge};
 use cabana_runtime::{Error, Pool, PoolConfig, PoolKind, Tree};
 use cabana_types::{BuildId, SandboxId, TemplateId};
 use proptest::prelude::*;
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{CWD, FileType, IFlags, Mode, mknodat};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tokio_util::sync::CancellationToken;
 
@@ -136,6 +136,7 @@ fn bounds_and_cancelling() {
 #[test]
 fn however_deep() {
     const DEPTH: usize = 5000;
+    const BYTES: usize = 2 * DEPTH + "upper".len();
     let place = Place::new();
     let deepen = |top: PathBuf| {
         let mut here = std::os::fd::OwnedFd::from(fs::File::open(top).expect("a directory"));
@@ -146,7 +147,9 @@ fn however_deep() {
         }
     };
     deepen(place.path("disk/upper"));
-    assert_eq!(place.merge(&Limits::default()).expect("merged").entries, DEPTH as u64);
+    let less = place.merge(&Limits { path: BYTES - 1, ..Limits::default() });
+    assert!(less.is_err_and(|e| e.to_string().contains("longer than")), "how deep it goes is bounded");
+    assert_eq!(place.merge(&Limits { path: BYTES, ..Limits::default() }).expect("merged").entries, DEPTH as u64);
     fs::rename(place.path("disk/upper"), place.path("deep")).expect("moved");
     fs::create_dir(place.path("disk/upper")).expect("made");
     mknodat(CWD, place.path("disk/upper/d"), FileType::CharacterDevice, Mode::empty(), 0).expect("made");
@@ -167,27 +170,41 @@ async fn a_snapshot_becomes_a_tree_of_its_own() {
         (BuildId::from_random([1; 16]), SandboxId::from_random([2; 20]), TemplateId::from_random([3; 20]));
     let new = pool.begin_build(&build).await.expect("begun");
     fs::write(new.rootfs().join("old"), "old").expect("written");
+    fs::create_dir(new.rootfs().join("odd")).expect("made");
+    let odd = fs::File::open(new.rootfs().join("odd")).expect("there");
+    rustix::fs::ioctl_setflags(&odd, IFlags::NOCOW).expect("a flag");
     new.commit().await.expect("built");
     pool.create_disk(&id, 64 << 20).await.expect("a disk");
     let upper = data.path("pool").join("sandboxes").join(id.as_str()).join("upper");
     fs::write(upper.join("large"), vec![7; 8 << 20]).expect("written");
+    // Written in place, and in a directory of the template that makes all files so: their contents are shared all the same.
+    let in_place = fs::File::create(upper.join("in-place")).expect("made");
+    rustix::fs::ioctl_setflags(&in_place, IFlags::NOCOW).expect("a flag");
+    in_place.write_all_at(&vec![8; 8 << 20], 0).expect("written");
+    fs::create_dir(upper.join("odd")).expect("made");
+    fs::write(upper.join("odd/usual"), vec![9; 8 << 20]).expect("written");
     fs::write(upper.join("old"), "new").expect("written");
     pool.take_snapshot(&id, &snapshot).await.expect("taken");
     fs::write(upper.join("old"), "later").expect("written");
 
     let cancel = CancellationToken::new();
-    pool.layer_from_snapshot(&snapshot, &build, "merged", &cancel).await.expect("merged");
-    pool.layer_from_snapshot(&snapshot, &build, "merged", &cancel).await.expect("the first stays");
+    let merge = async |snapshot: &TemplateId, key: &str| {
+        pool.layer_from_snapshot(snapshot, &build, key, Limits { bytes: 1 << 20, ..Limits::default() }, &cancel).await
+    };
+    merge(&snapshot, "merged").await.expect("merged, and nothing was copied");
+    merge(&snapshot, "merged").await.expect("the first stays");
     pool.delete_disk(&id).await.expect("deleted");
     pool.delete_snapshot(&snapshot).await.expect("deleted");
     pool.delete_build(&build).await.expect("deleted");
     let root = data.path("pool").join("layers/merged/rootfs");
     assert_eq!(fs::read_to_string(root.join("old")).expect("read"), "new");
-    assert_eq!(fs::read(root.join("large")).expect("read"), vec![7; 8 << 20]);
+    for (name, byte) in [("large", 7), ("in-place", 8), ("odd/usual", 9)] {
+        assert_eq!(fs::read(root.join(name)).expect("read"), vec![byte; 8 << 20], "{name}");
+    }
     assert!(pool.has_tree(&Tree::Layer("merged".to_owned())).await);
 
     let missing = TemplateId::from_random([4; 20]);
-    assert!(pool.layer_from_snapshot(&missing, &build, "none", &cancel).await.is_err());
+    assert!(merge(&missing, "none").await.is_err());
     // What was begun is removed in the background.
     let layers = || fs::read_dir(data.path("pool").join("layers")).expect("layers").count();
     for _ in 0..1000 {

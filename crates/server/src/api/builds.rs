@@ -129,12 +129,6 @@ impl App {
         found.ok_or_else(|| Refusal::no_build(build))
     }
 
-    /// Refuses a template that could not be made, before anything is done for it.
-    pub(super) async fn check_template(&self, caller: &Caller, request: &NewTemplate) -> Result<(), Refusal> {
-        normal(request.tags.as_deref().unwrap_or_default())?;
-        self.named(&caller.team, request).await.map(drop)
-    }
-
     /// Writes down that a build is wanted, of a template that is there or of the name in the request.
     pub(super) async fn request_build(
         &self,
@@ -148,7 +142,7 @@ impl App {
                 "dockerfile is not taken here: send it with POST /v2/templates/{id}/builds/{buildID}, which starts the build",
             ));
         }
-        let mut tags = normal(&request.tags.clone().unwrap_or_default())?;
+        let mut tags = normal(request.tags.as_deref().unwrap_or_default())?;
         let wanted = match known {
             Some(id) => Wanted::Template(id),
             None => {

@@ -1,13 +1,15 @@
 //! Templates of sandboxes: what is on a sandbox's disk, with the template under it, as a build of its own.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use cabana_store::{BuildStatus, Sandbox, Snapshot, Template as Row};
+use cabana_store::{BuildStatus, Sandbox, Template as Row};
 use cabana_types::wire::{CommitRequest, NewTemplate, Template};
 use cabana_types::{BuildId, ErrorCode, SandboxId};
 use http::StatusCode;
+use jiff::Timestamp;
 
 use super::App;
 use super::body::OptionalBody;
@@ -16,6 +18,7 @@ use super::templates::shown;
 use crate::auth::Caller;
 use crate::builds::{Order, Origin, Recipe};
 use crate::error::Refusal;
+use crate::lifecycle::Lifecycle;
 
 /// Make a template of a sandbox, which goes on: its disk as it is, with the template under it. Answers when the template is ready.
 #[utoipa::path(post, path = "/sandboxes/{sandboxID}/commit", tag = "builds", request_body = Option<CommitRequest>,
@@ -36,6 +39,7 @@ pub(super) async fn commit(
 impl App {
     async fn commit(&self, caller: &Caller, id: &SandboxId, request: CommitRequest) -> Result<Template, Refusal> {
         let sandbox = self.alive(&caller.team, id).await?;
+        Lifecycle::check_copy(&sandbox)?;
         let name = request.alias.filter(|alias| !alias.is_empty()).unwrap_or_else(|| format!("sandbox-{id}"));
         let wanted = NewTemplate {
             name: Some(name),
@@ -45,48 +49,41 @@ impl App {
             min_free_disk_mb: Some(sandbox.resources.disk_mb.into()),
             ..NewTemplate::default()
         };
-        self.check_template(caller, &wanted).await?;
-        let copy = self.lifecycle.lend_copy(id).await?;
-        let (row, build) = match self.begin_commit(caller, &sandbox, wanted, copy.clone()).await {
-            Ok(begun) => begun,
-            Err(refusal) => {
-                self.lifecycle.return_copy(&copy.id).await;
-                return Err(refusal);
-            }
-        };
+        let (row, build, _) = self.request_build(caller, wanted, None).await?;
+        if let Err(refusal) = self.begin_commit(&sandbox, &row, &build).await {
+            // Nobody else would start it.
+            self.store.fail_build(build, None, refusal.message().to_owned(), Timestamp::now()).await?;
+            return Err(refusal);
+        }
         self.builds.ended(&build).await;
         let ended = self.store.build(&build).await?.ok_or_else(|| Refusal::no_build(build.as_str()))?;
         if ended.status != BuildStatus::Ready {
             let why = ended.error.unwrap_or_else(|| "the build did not end".to_owned());
-            return Err(Refusal::new(
-                ErrorCode::BuildFailed,
-                format!("No template could be made of sandbox {id}: {why}"),
-            ));
+            let text = format!("No template could be made of sandbox {id}: {why}");
+            return Err(Refusal::new(ErrorCode::BuildFailed, text));
         }
         let row = self.store.template(&row.id).await?.ok_or(cabana_store::Error::NoTemplate(row.id))?;
         Ok(Template { build_id: build, build_status: ended.status.as_str().to_owned(), ..shown(row) })
     }
 
-    async fn begin_commit(
-        &self,
-        caller: &Caller,
-        sandbox: &Sandbox,
-        wanted: NewTemplate,
-        copy: Snapshot,
-    ) -> Result<(Row, BuildId), Refusal> {
-        let (row, build, _) = self.request_build(caller, wanted, None).await?;
+    /// Copies the sandbox's disk, and begins a build with the copy.
+    async fn begin_commit(&self, sandbox: &Sandbox, template: &Row, build: &BuildId) -> Result<(), Refusal> {
+        let copy = self.lifecycle.lend_copy(&sandbox.id).await?;
         let order = Order {
-            team: caller.team.clone(),
-            template: row.id.clone(),
+            team: template.team.clone(),
+            template: template.id.clone(),
             build: build.clone(),
             resources: sandbox.resources,
-            recipe: Recipe::Steps { from: Origin::Disk { copy, lent: true }, steps: Vec::new() },
-            images: Default::default(),
+            recipe: Recipe::Steps { from: Origin::Disk { copy: copy.clone(), lent: true }, steps: Vec::new() },
+            images: BTreeMap::new(),
             start: None,
             ready: None,
             force: false,
         };
-        self.builds.start(order).await?;
-        Ok((row, build))
+        let started = self.builds.start(order).await;
+        if started.is_err() {
+            self.lifecycle.return_copy(&copy.id).await;
+        }
+        Ok(started?)
     }
 }

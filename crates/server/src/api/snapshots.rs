@@ -144,13 +144,10 @@ impl App {
         if tag.is_some_and(|tag| tag != DEFAULT_TAG) || namespace.is_some_and(|n| n != team.as_str()) {
             return Ok(None);
         }
-        if namespace.is_none()
-            && let Ok(id) = alias.parse::<TemplateId>()
-            && let Some(snapshot) = self.store.snapshot(team, &id).await?
-        {
-            return Ok(Some(snapshot));
-        }
-        Ok(self.store.snapshot_by_name(team, alias).await?)
+        Ok(match namespace {
+            None => self.store.snapshot_called(team, alias).await?,
+            Some(_) => self.store.snapshot_by_name(team, alias).await?,
+        })
     }
 
     /// A name for a snapshot, which must not be a template's.

@@ -57,6 +57,7 @@ pub(super) async fn delete_template(
     if let Some(snapshot) = app.find_snapshot(&caller.team, &text).await?
         && app.lifecycle.delete_snapshot(&snapshot.id).await?
     {
+        app.builds.forget_disk(&snapshot.id).await;
         return Ok(StatusCode::NO_CONTENT);
     }
     let template = app.find_changeable_template(&caller.team, &text).await?;

@@ -6,7 +6,7 @@ use cabana_image::registry::{Credentials, Event, Progress, PullLimits, Registry}
 use cabana_image::sources::Base;
 use cabana_image::unpack::Limits;
 use cabana_image::{Digest, Image, Reference, layout};
-use cabana_runtime::Tree;
+use cabana_runtime::{PackLimits, Tree};
 use cabana_store::{Boot, BuildStatus, Snapshot};
 use cabana_types::{BuildId, TemplateId};
 use tokio_util::sync::CancellationToken;
@@ -110,7 +110,9 @@ impl Job {
             let cancel = CancellationToken::new();
             // A build that is ended drops this.
             let _ends = cancel.clone().drop_guard();
-            let merged = self.pool.layer_from_snapshot(&copy.id, &copy.build, &ground.key.hex(), &cancel).await;
+            let limits = PackLimits { bytes: self.unpack_limits().bytes, ..PackLimits::default() };
+            let key = ground.key.hex();
+            let merged = self.pool.layer_from_snapshot(&copy.id, &copy.build, &key, limits, &cancel).await;
             let merged = merged.map_err(|error| Failure::backend(BASE, &error))?;
             failpoint::hit("build.merged");
             if merged.skipped > 0 {
@@ -132,14 +134,13 @@ impl Job {
             Failure::new(BASE, format!("there is no template {:?} with a finished build", super::failure::short(name)))
         };
         let team = &self.order.team;
-        let Some(template) = store.template_by_alias(team, None, alias).await.map_err(failed)? else {
-            let snapshot = match alias.parse() {
-                Ok(id) => store.snapshot(team, &id).await,
-                Err(_) => store.snapshot_by_name(team, alias).await,
-            };
-            let snapshot = snapshot.map_err(failed)?.filter(|_| tag == "default").ok_or_else(missing)?;
+        // The team's own snapshots first, as everywhere: a name must not come to mean another team's template.
+        if tag == "default"
+            && let Some(snapshot) = store.snapshot_called(team, alias).await.map_err(failed)?
+        {
             return self.begin_with_disk(&snapshot).await;
-        };
+        }
+        let template = store.template_by_alias(team, None, alias).await.map_err(failed)?.ok_or_else(missing)?;
         let build = match tag {
             "default" => template.build,
             tag => store.tagged(&template.id, tag).await.map_err(failed)?,

@@ -162,7 +162,11 @@ impl Files {
     fn to_come(&self) -> io::Result<u64> {
         let mut bytes: u64 = 0;
         for team in std::fs::read_dir(&self.dir)? {
-            for entry in std::fs::read_dir(team?.path())? {
+            let team = team?;
+            if !team.file_type()?.is_dir() {
+                continue;
+            }
+            for entry in std::fs::read_dir(team.path())? {
                 let path = entry?.path();
                 if let (true, Ok(about)) = (is_draft(&path), std::fs::symlink_metadata(&path)) {
                     bytes = bytes.saturating_add(about.len().saturating_sub(about.blocks().saturating_mul(512)));

@@ -15,13 +15,21 @@ use super::drive::ChangeError;
 use super::{Lifecycle, STOP_WAIT};
 use crate::failpoint;
 
+/// A copy that stays.
+struct Kept {
+    name: Option<String>,
+    /// How many its team may have.
+    most: u32,
+}
+
 impl Lifecycle {
     /// Keeps a copy of a sandbox's disk under a name, if one is given.
     pub async fn snapshot(self: &Arc<Self>, id: &SandboxId, name: Option<String>) -> Result<Snapshot, ChangeError> {
         let (this, id) = (Arc::clone(self), id.clone());
         // In a task of its own: a client that hangs up must leave no copy that is neither kept nor removed.
         let taken = self.tasks.spawn(async move {
-            let snapshot = this.copy(&id, name, this.max_snapshots_of_team).await?;
+            let kept = Kept { name, most: this.max_snapshots_of_team };
+            let snapshot = this.copy(&id, Some(kept)).await?;
             if let Err(error) = this.store.snapshot_ready(snapshot.clone(), Timestamp::now()).await {
                 this.remove_snapshot(&snapshot.id).await;
                 return Err(error.into());
@@ -41,7 +49,6 @@ impl Lifecycle {
         let (this, id) = (Arc::clone(self), id.clone());
         // In a task of its own: the copy must go, also when the client hangs up.
         let made = self.tasks.spawn(async move {
-            // It is gone when they are made, and does not count among those that are kept.
             let snapshot = this.lend_copy(&id).await?;
             let made = wishes.into_iter().map(|mut wish| {
                 wish.disk = DiskSource::Snapshot(snapshot.id.clone());
@@ -57,7 +64,7 @@ impl Lifecycle {
 
     /// Makes a copy of a sandbox's disk that is not kept: whoever asked gives it back. A restart of the server removes it.
     pub async fn lend_copy(self: &Arc<Self>, id: &SandboxId) -> Result<Snapshot, ChangeError> {
-        self.copy(id, None, u32::MAX).await
+        self.copy(id, None).await
     }
 
     /// Removes a copy that was lent.
@@ -65,8 +72,8 @@ impl Lifecycle {
         self.remove_snapshot(copy).await;
     }
 
-    /// Copies a disk. The row is written before the copy, in state `making`: a crash leaves nothing that the next start does not remove.
-    async fn copy(self: &Arc<Self>, id: &SandboxId, name: Option<String>, most: u32) -> Result<Snapshot, ChangeError> {
+    /// Copies a disk, to be kept or lent. The row is written before the copy, and not as ready: a crash leaves nothing that the next start does not remove.
+    async fn copy(self: &Arc<Self>, id: &SandboxId, kept: Option<Kept>) -> Result<Snapshot, ChangeError> {
         if !self.backend.capabilities().copies {
             let text = "this server's pool cannot copy disks: snapshots and forks need btrfs";
             return Err(ChangeError::Unsupported(text.into()));
@@ -77,18 +84,12 @@ impl Lifecycle {
             let _held = entry.lock.lock().await;
             let sandbox = this.store.sandbox(&id).await?;
             let sandbox = sandbox.ok_or_else(|| cabana_store::Error::NoSandbox(id.clone()))?;
-            let still = match &sandbox.state {
-                State::Running => false,
-                State::Paused { rest: Rest::Memory | Rest::Disk, .. } | State::Failed { .. } => true,
-                State::Ending { cause } | State::Ended { cause } => {
-                    return Err(ChangeError::Ended { id, cause: cause.clone() });
-                }
-                State::Paused { rest: Rest::Archive { .. }, .. } => {
-                    return Err(ChangeError::Conflict { id, state: "archived" });
-                }
-                other => return Err(ChangeError::Conflict { id, state: other.name() }),
+            let still = Self::check_copy(&sandbox)?;
+            let (state, most) = match &kept {
+                Some(kept) => (SnapshotState::Making, kept.most),
+                None => (SnapshotState::Lent, u32::MAX),
             };
-            let snapshot = describe(&sandbox, name);
+            let snapshot = describe(&sandbox, kept.and_then(|kept| kept.name), state);
             match this.store.insert_snapshot(snapshot.clone(), most).await? {
                 SnapshotInserted::New => {}
                 SnapshotInserted::Taken => {
@@ -106,6 +107,18 @@ impl Lifecycle {
             }
         });
         task.await.unwrap_or(Err(cabana_store::Error::Closed.into()))
+    }
+
+    /// Whether a sandbox's disk is at rest; an error if it cannot be copied.
+    pub fn check_copy(sandbox: &Sandbox) -> Result<bool, ChangeError> {
+        let id = sandbox.id.clone();
+        match &sandbox.state {
+            State::Running => Ok(false),
+            State::Paused { rest: Rest::Memory | Rest::Disk, .. } | State::Failed { .. } => Ok(true),
+            State::Ending { cause } | State::Ended { cause } => Err(ChangeError::Ended { id, cause: cause.clone() }),
+            State::Paused { rest: Rest::Archive { .. }, .. } => Err(ChangeError::Conflict { id, state: "archived" }),
+            other => Err(ChangeError::Conflict { id, state: other.name() }),
+        }
     }
 
     async fn copy_still(
@@ -164,7 +177,7 @@ impl Lifecycle {
             (_, Err(error)) => return tracing::warn!(error = chain(&error), "could not look for unfinished snapshots"),
         };
         let unfinished = |row: &&Snapshot| match row.state {
-            SnapshotState::Making => all,
+            SnapshotState::Making | SnapshotState::Lent => all,
             SnapshotState::Deleting => true,
             SnapshotState::Ready => false,
         };
@@ -181,12 +194,12 @@ impl Lifecycle {
     }
 }
 
-fn describe(sandbox: &Sandbox, name: Option<String>) -> Snapshot {
+fn describe(sandbox: &Sandbox, name: Option<String>, state: SnapshotState) -> Snapshot {
     Snapshot {
         id: TemplateId::from_random(rand::random()),
         team: sandbox.team.clone(),
         name,
-        state: SnapshotState::Making,
+        state,
         sandbox: sandbox.id.clone(),
         template: sandbox.template.clone(),
         build: sandbox.build.clone(),
