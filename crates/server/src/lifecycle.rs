@@ -178,18 +178,20 @@ impl Lifecycle {
         let (this, id) = (Arc::clone(self), id.clone());
         let task = self.tasks.spawn(async move {
             // Under the lock, so that of two changes the later one also has the timer.
-            let _held = entry.lock.lock().await;
+            let held = entry.lock.lock().await;
             let now = Timestamp::now();
             let sandbox = this.store.set_end_at(id.clone(), later(now, seconds), extend, now).await?;
-            this.expiry.set(&id, sandbox.end_at, now);
+            if seconds == 0 && !extend {
+                // The caller shall see the effect, so it is not left to the timer.
+                this.expiry.remove(&id);
+                drop(held);
+                this.expire(&id, sandbox.end_at).await;
+            } else {
+                this.expiry.set(&id, sandbox.end_at, now);
+            }
             Ok(sandbox)
         });
-        let sandbox = task.await.unwrap_or(Err(cabana_store::Error::Closed))?;
-        if seconds == 0 && !extend {
-            // Do not make the caller wait for the timer to see the effect.
-            self.expire(&sandbox.id, sandbox.end_at).await;
-        }
-        Ok(sandbox)
+        task.await.unwrap_or(Err(cabana_store::Error::Closed))
     }
 
     /// How many sandboxes are up.
