@@ -18,7 +18,7 @@ use super::imprint::{self, Filling, NEW};
 use super::trail::{DIRECTORY, STRICT, Trail};
 use super::walk::{CLOSED, FILE, Next, Walk, same};
 use super::wanted::Wanted;
-use super::{CHUNK, Limits, Merged, TOLD, UPPER, at, attributes, check, count, refused, show, sparse};
+use super::{CHUNK, Limits, Merged, TOLD, UPPER, attributes, check, count, refused, show, sparse};
 use crate::Error;
 
 struct Merge<'a> {
@@ -65,14 +65,13 @@ impl Merge<'_> {
     fn visit(&mut self, name: &[u8]) -> Result<(), Error> {
         let path = self.walk.trail.path_to(name);
         count(&mut self.merged.entries, 1, self.limits.entries, inside(&path), "entries")?;
-        let found =
-            statat(self.walk.trail.here(), name, AtFlags::SYMLINK_NOFOLLOW).map_err(at("look at", inside(&path)))?;
+        let found = statat(self.walk.trail.here(), name, AtFlags::SYMLINK_NOFOLLOW).map_err(at("look at", &path))?;
         let kind = FileType::from_raw_mode(found.st_mode);
         if kind == FileType::Directory {
             return self.directory(name, &path);
         }
         // Whatever it is, nothing of this name shows through.
-        remove(self.tree.here(), name, inside(&path), self.limits.path, self.cancel)?;
+        remove(self.tree.here(), name, &path, self.limits.path, self.cancel)?;
         if kind == FileType::CharacterDevice && found.st_rdev == 0 {
             return Ok(());
         }
@@ -89,16 +88,16 @@ impl Merge<'_> {
         match kind {
             FileType::RegularFile => self.file(name, path, &found),
             FileType::Symlink => {
-                let target = readlinkat(self.walk.trail.here(), name, Vec::new()).map_err(at("read", inside(&path)))?;
-                symlinkat(target, self.tree.here(), name).map_err(at("link", inside(&path)))?;
+                let target = readlinkat(self.walk.trail.here(), name, Vec::new()).map_err(at("read", &path))?;
+                symlinkat(target, self.tree.here(), name).map_err(at("link", &path))?;
                 imprint::closed(self.tree.here(), name, &Entry::describe(Kind::Symlink, path, &found))
             }
             _ => {
-                let fd = openat2(self.walk.trail.here(), name, CLOSED, Mode::empty(), STRICT)
-                    .map_err(at("open", inside(&path)))?;
-                let attributes = attributes::read_closed(&fd).map_err(at("read the attributes of", inside(&path)))?;
+                let fd =
+                    openat2(self.walk.trail.here(), name, CLOSED, Mode::empty(), STRICT).map_err(at("open", &path))?;
+                let attributes = attributes::read_closed(&fd).map_err(at("read the attributes of", &path))?;
                 let Overlay { attributes, .. } = Overlay::split(attributes, inside(&path))?;
-                mknodat(self.tree.here(), name, FileType::Fifo, Mode::empty(), 0).map_err(at("make", inside(&path)))?;
+                mknodat(self.tree.here(), name, FileType::Fifo, Mode::empty(), 0).map_err(at("make", &path))?;
                 let entry = Entry { attributes, ..Entry::describe(Kind::Fifo, path, &found) };
                 imprint::closed(self.tree.here(), name, &entry)
             }
@@ -107,7 +106,7 @@ impl Merge<'_> {
 
     fn directory(&mut self, name: &[u8], path: &[u8]) -> Result<(), Error> {
         let open = |here| openat2(here, name, DIRECTORY, Mode::empty(), STRICT);
-        let fd = open(self.walk.trail.here()).map_err(at("open", inside(path)))?;
+        let fd = open(self.walk.trail.here()).map_err(at("open", path))?;
         let under = match open(self.tree.here()) {
             Ok(under) => under,
             Err(error) => {
@@ -115,12 +114,12 @@ impl Merge<'_> {
                     Errno::NOENT => {}
                     // A file of the template's, or a link.
                     Errno::NOTDIR | Errno::LOOP => {
-                        unlinkat(self.tree.here(), name, AtFlags::empty()).map_err(at("remove", inside(path)))?
+                        unlinkat(self.tree.here(), name, AtFlags::empty()).map_err(at("remove", path))?
                     }
-                    error => return Err(at("open", inside(path))(error)),
+                    error => return Err(at("open", path)(error)),
                 }
-                mkdirat(self.tree.here(), name, Mode::RWXU).map_err(at("make", inside(path)))?;
-                open(self.tree.here()).map_err(at("open", inside(path)))?
+                mkdirat(self.tree.here(), name, Mode::RWXU).map_err(at("make", path))?;
+                open(self.tree.here()).map_err(at("open", path))?
             }
         };
         self.enter(name, fd, under)
@@ -129,25 +128,25 @@ impl Merge<'_> {
     /// Makes a directory of the tree what the disk says of it, but for what is in it.
     fn enter(&mut self, name: &[u8], fd: OwnedFd, under: OwnedFd) -> Result<(), Error> {
         let path = self.walk.trail.path_to(name);
-        let found = fstat(&fd).map_err(at("look at", inside(&path)))?;
-        let attributes = attributes::read(&fd).map_err(at("read the attributes of", inside(&path)))?;
+        let found = fstat(&fd).map_err(at("look at", &path))?;
+        let attributes = attributes::read(&fd).map_err(at("read the attributes of", &path))?;
         let Overlay { attributes, opaque } = Overlay::split(attributes, inside(&path))?;
         if opaque {
-            let whole = under.try_clone().map_err(at("open", inside(&path)))?;
-            empty(whole, inside(&path), self.limits.path, self.cancel)?;
+            let whole = under.try_clone().map_err(at("open", &path))?;
+            empty(whole, &path, self.limits.path, self.cancel)?;
         }
         // The overlay copied them when it copied the directory; what is gone was taken away inside.
-        attributes::clear(&under).map_err(at("change the attributes of", inside(&path)))?;
+        attributes::clear(&under).map_err(at("change the attributes of", &path))?;
         self.filling.begin(&under, &Entry { attributes, ..Entry::describe(Kind::Directory, path.clone(), &found) })?;
         if self.walk.trail.depth() > 0 {
-            self.tree.descend(name, under).map_err(at("enter", inside(&path)))?;
+            self.tree.descend(name, under).map_err(at("enter", &path))?;
         }
         self.walk.enter(name, fd, Wanted::everything())
     }
 
     fn leave(&mut self) -> Result<(), Error> {
         self.filling.complete(self.tree.here(), inside(self.walk.trail.path()))?;
-        self.tree.ascend().map_err(at("leave a directory in", inside(self.walk.trail.path())))?;
+        self.tree.ascend().map_err(at("leave a directory in", self.walk.trail.path()))?;
         self.walk.leave()
     }
 
@@ -158,32 +157,30 @@ impl Merge<'_> {
             None => (&b""[..], first),
         };
         let directory = self.tree.open(above).map_err(at("open", above))?;
-        linkat(directory, target, self.tree.here(), name, AtFlags::empty()).map_err(at("link", inside(path)))
+        linkat(directory, target, self.tree.here(), name, AtFlags::empty()).map_err(at("link", path))
     }
 
     fn file(&mut self, name: &[u8], path: Vec<u8>, found: &Stat) -> Result<(), Error> {
-        let fd =
-            openat2(self.walk.trail.here(), name, FILE, Mode::empty(), STRICT).map_err(at("open", inside(&path)))?;
+        let fd = openat2(self.walk.trail.here(), name, FILE, Mode::empty(), STRICT).map_err(at("open", &path))?;
         same(&fd, found, inside(&path))?;
-        let attributes = attributes::read(&fd).map_err(at("read the attributes of", inside(&path)))?;
+        let attributes = attributes::read(&fd).map_err(at("read the attributes of", &path))?;
         let Overlay { attributes, .. } = Overlay::split(attributes, inside(&path))?;
-        let new =
-            openat2(self.tree.here(), name, NEW, Mode::RUSR | Mode::WUSR, STRICT).map_err(at("make", inside(&path)))?;
+        let new = openat2(self.tree.here(), name, NEW, Mode::RUSR | Mode::WUSR, STRICT).map_err(at("make", &path))?;
         match share(&fd, &new) {
             // Not on btrfs.
             Err(Errno::XDEV | Errno::OPNOTSUPP | Errno::NOTTY) => self.copy(&fd.into(), &new, found, &path)?,
-            shared => shared.map_err(at("copy", inside(&path)))?,
+            shared => shared.map_err(at("copy", &path))?,
         }
         imprint::file(&new, &Entry { attributes, ..Entry::describe(Kind::File, path, found) })
     }
 
     /// Copies contents, and leaves holes.
     fn copy(&mut self, from: &File, to: &OwnedFd, found: &Stat, path: &[u8]) -> Result<(), Error> {
-        let to = File::from(to.try_clone().map_err(at("open", inside(path)))?);
+        let to = File::from(to.try_clone().map_err(at("open", path))?);
         let size = u64::try_from(found.st_size).unwrap_or(0);
-        let pieces = sparse::pieces(from, size).map_err(at("find the holes of", inside(path)))?;
+        let pieces = sparse::pieces(from, size).map_err(at("find the holes of", path))?;
         let pieces = pieces.ok_or_else(|| refused(inside(path), "it has too many holes"))?;
-        ftruncate(&to, size).map_err(at("size", inside(path)))?;
+        ftruncate(&to, size).map_err(at("size", path))?;
         let mut buffer = vec![0; CHUNK];
         for (mut place, length) in pieces {
             count(&mut self.copied, length, self.limits.bytes, inside(path), "bytes")?;
@@ -191,8 +188,8 @@ impl Merge<'_> {
             while place < end {
                 check(self.cancel)?;
                 let most = usize::try_from(end - place).unwrap_or(CHUNK).min(CHUNK);
-                from.read_exact_at(&mut buffer[..most], place).map_err(at("read", inside(path)))?;
-                to.write_all_at(&buffer[..most], place).map_err(at("write", inside(path)))?;
+                from.read_exact_at(&mut buffer[..most], place).map_err(at("read", path))?;
+                to.write_all_at(&buffer[..most], place).map_err(at("write", path))?;
                 place += most as u64;
             }
         }
@@ -203,6 +200,11 @@ impl Merge<'_> {
 /// A path as the sandbox sees it, without a slash before it.
 fn inside(path: &[u8]) -> &[u8] {
     path.strip_prefix(UPPER.as_bytes()).and_then(|rest| rest.strip_prefix(b"/")).unwrap_or(path)
+}
+
+/// For errors, which tell of files as the sandbox sees them.
+fn at<E: Into<std::io::Error>>(action: &'static str, path: &[u8]) -> impl FnOnce(E) -> Error {
+    super::at(action, inside(path))
 }
 
 /// Lets a new file share the contents of another. Both must be written in the same way, in place or anew: what the directory passed on may differ.
