@@ -1,7 +1,7 @@
 //! Archives that clients upload for their builds. Each has a name that its client chose, a hash of what is in it; a file is there whole or
 //! not at all, and only for the team that sent it.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -161,18 +161,12 @@ impl Files {
     /// Bytes that are announced and not written yet, of all teams.
     fn to_come(&self) -> io::Result<u64> {
         let mut bytes: u64 = 0;
-        for team in std::fs::read_dir(&self.dir)? {
-            let team = team?;
-            if !team.file_type()?.is_dir() {
-                continue;
+        self.visit(|path, about| {
+            if is_draft(path) {
+                bytes = bytes.saturating_add(about.len().saturating_sub(about.blocks().saturating_mul(512)));
             }
-            for entry in std::fs::read_dir(team.path())? {
-                let path = entry?.path();
-                if let (true, Ok(about)) = (is_draft(&path), std::fs::symlink_metadata(&path)) {
-                    bytes = bytes.saturating_add(about.len().saturating_sub(about.blocks().saturating_mul(512)));
-                }
-            }
-        }
+            Ok(())
+        })?;
         Ok(bytes)
     }
 
@@ -208,9 +202,21 @@ impl Files {
         Ok(Draft { path, file, dir, kept: false })
     }
 
-    /// Removes the files that the test accepts. One that goes meanwhile is no error.
+    /// Removes the files that the test accepts, and answers how many.
     fn each(&self, test: impl Fn(&Path, SystemTime) -> bool) -> io::Result<usize> {
         let mut removed = 0;
+        self.visit(|path, about| {
+            if test(path, about.modified()?) {
+                remove(path)?;
+                removed += 1;
+            }
+            Ok(())
+        })?;
+        Ok(removed)
+    }
+
+    /// Shows every file of every team. One that goes meanwhile is no error.
+    fn visit(&self, mut show: impl FnMut(&Path, &Metadata) -> io::Result<()>) -> io::Result<()> {
         for team in std::fs::read_dir(&self.dir)? {
             let team = team?;
             if !team.file_type()?.is_dir() {
@@ -218,18 +224,14 @@ impl Files {
             }
             for entry in std::fs::read_dir(team.path())? {
                 let path = entry?.path();
-                let modified = match std::fs::symlink_metadata(&path).and_then(|m| m.modified()) {
-                    Ok(modified) => modified,
-                    Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                match std::fs::symlink_metadata(&path) {
+                    Ok(about) => show(&path, &about)?,
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                     Err(e) => return Err(e),
-                };
-                if test(&path, modified) {
-                    remove(&path)?;
-                    removed += 1;
                 }
             }
         }
-        Ok(removed)
+        Ok(())
     }
 }
 
