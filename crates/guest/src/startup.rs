@@ -7,6 +7,7 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
+use cabana_types::error::chain;
 use cabana_types::guest::{CONFIG_FD, GuestConfig, LISTENER_FD, READY_FD};
 use cabana_types::routing::GUEST_PORT;
 use rustix::fs::Mode;
@@ -66,13 +67,7 @@ pub(crate) fn run() -> Result<(), Error> {
 
 /// Tells the host, through the standard error that the launcher gave, why the daemon cannot serve.
 pub(crate) fn report(error: &Error) {
-    let mut text = format!("cabana-guest: {error}");
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        text.push_str(&format!(": {inner}"));
-        cause = inner.source();
-    }
-    text.push('\n');
+    let text = format!("cabana-guest: {}\n", chain(error));
     // There is no other place to complain to.
     let _ = io::stderr().write_all(text.as_bytes());
 }

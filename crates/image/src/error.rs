@@ -184,16 +184,4 @@ impl Error {
             _ => false,
         }
     }
-
-    /// The error with its causes on one line.
-    pub fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(inner) = cause {
-            text.push_str(": ");
-            text.push_str(&inner.to_string());
-            cause = inner.source();
-        }
-        text
-    }
 }

@@ -178,7 +178,7 @@ impl Registry {
                 // The registry itself comes last: what it says is the answer.
                 Err(error) if number + 1 == sessions.len() => return Err(error),
                 Err(error) => {
-                    tracing::warn!(mirror = %session.host, image = %reference, error = %error.chain(), "a mirror does not help");
+                    tracing::warn!(mirror = %session.host, image = %reference, error = %cabana_types::error::chain(&error), "a mirror does not help");
                     progress.tell(&Event::Retry { what: reference.to_string(), reason: error.to_string() });
                 }
             }

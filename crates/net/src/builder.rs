@@ -3,10 +3,10 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use cabana_types::error::chain;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, warn};
 
-use crate::error::chain;
 use crate::links::Links;
 use crate::plan::{INSIDE, Plan, SLOT_PREFIX};
 use crate::slot::Slot;

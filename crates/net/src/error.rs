@@ -1,5 +1,6 @@
 //! What can go wrong with the network.
 
+use cabana_types::error::chain;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -88,16 +89,4 @@ impl Error {
             _ => Err(Error::Teardown(errors)),
         }
     }
-}
-
-/// An error with its causes in one line, for logs and lists of errors.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }

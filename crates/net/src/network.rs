@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use cabana_types::error::chain;
 use tokio::task::{AbortHandle, spawn_blocking};
 use tracing::{info, warn};
 
 use crate::builder::{self, Builder};
-use crate::error::chain;
 use crate::ledger::{Ledger, Offer};
 use crate::links::Links;
 use crate::plan::{BLOCK_PREFIX, Plan};

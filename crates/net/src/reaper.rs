@@ -6,10 +6,10 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cabana_types::error::chain;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, warn};
 
-use crate::error::chain;
 use crate::ledger::Ledger;
 use crate::links::Links;
 use crate::plan::Plan;

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cabana_types::error::chain;
 use rtnetlink::sys::AsyncSocketExt;
 use tokio::task::{AbortHandle, spawn_blocking};
 use tracing::{error, warn};
 
-use crate::error::chain;
 use crate::ledger::Ledger;
 use crate::plan::Plan;
 use crate::{Error, netfilter, rules};

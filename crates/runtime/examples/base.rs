@@ -5,13 +5,14 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use cabana_runtime::{Error, Pool, PoolConfig, debian};
+use cabana_runtime::{Error, debian};
+use cabana_storage::{Pool, PoolConfig};
 use cabana_types::BuildId;
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let data_dir = PathBuf::from(std::env::args_os().nth(1).unwrap_or_else(|| "/var/lib/cabana".into()));
-    for fact in cabana_runtime::pool::facts(&data_dir) {
+    for fact in cabana_storage::pool::facts(&data_dir) {
         println!("{}: {} {}", fact.name, if fact.ok { "ok" } else { "no" }, fact.detail);
     }
     let pool = Pool::open(&data_dir, PoolConfig::default()).await?;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cabana_runtime::native::{Native, NativeConfig};
-use cabana_runtime::{Backend, DiskSource, LaunchSpec, Pool, PoolConfig, Root};
+use cabana_runtime::{Backend, DiskSource, LaunchSpec, Root};
+use cabana_storage::{Pool, PoolConfig};
 use cabana_types::guest::GuestConfig;
 use cabana_types::{BuildId, Resources, SandboxId};
 

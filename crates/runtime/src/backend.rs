@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use cabana_storage::{Pool, Tree};
 use cabana_types::guest::GuestConfig;
 use cabana_types::{BuildId, Resources, SandboxId, TemplateId};
 use tokio::sync::watch;
 
 use crate::Error;
-use crate::pool::{Pool, Tree};
 
 /// What a backend can do; the API refuses the rest with a clear error.
 #[derive(Debug, Clone, Copy)]

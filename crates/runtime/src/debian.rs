@@ -15,7 +15,10 @@ use std::time::Duration;
 use cabana_types::BuildId;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{Error, NewTree, Pool, inside, program};
+use cabana_fs::{inside, program};
+use cabana_storage::{NewTree, Pool};
+
+use crate::Error;
 use leash::Leash;
 use progress::Follower;
 pub use progress::{Phase, Progress};

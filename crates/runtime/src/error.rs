@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use cabana_types::SandboxId;
+use cabana_types::error::chain;
 
-/// An error of a backend or the pool.
+/// An error of a backend.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An operation on a file or directory failed.
@@ -55,16 +56,9 @@ pub enum Error {
     /// The kernel refused something.
     #[error("isolation")]
     Jail(#[source] cabana_jail::Error),
-    /// The disk is nearly full.
-    #[error("only {} MiB are free on the disk of {path}; {} MiB are kept in reserve: free some space", free >> 20, reserve >> 20)]
-    NoSpace {
-        /// Of what.
-        path: PathBuf,
-        /// Bytes that are free.
-        free: u64,
-        /// Bytes below which nothing new is made.
-        reserve: u64,
-    },
+    /// The pool failed.
+    #[error(transparent)]
+    Storage(#[from] cabana_storage::Error),
     /// The network layer failed.
     #[error("network")]
     Network(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -76,48 +70,6 @@ pub enum Error {
         /// All of them.
         errors: Vec<Error>,
     },
-    /// A disk that cannot be packed, or an archive that is none of ours.
-    #[error("{path}: {problem}")]
-    Archive {
-        /// Where, seen from the disk's directory.
-        path: String,
-        /// What is wrong there.
-        problem: String,
-    },
-    /// Nothing of this name is in cold storage.
-    #[error("{name} is not in cold storage")]
-    ColdMissing {
-        /// The object.
-        name: String,
-    },
-    /// What is in cold storage is not what was put there.
-    #[error("{name} in cold storage is damaged: {problem}")]
-    ColdDamaged {
-        /// The object.
-        name: String,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// Cold storage did not do what it was asked for, also not after trying again.
-    #[error("{action} {name} in cold storage")]
-    Cold {
-        /// What was tried.
-        action: &'static str,
-        /// The object.
-        name: String,
-        /// Why not.
-        #[source]
-        source: Box<object_store::Error>,
-    },
-    /// The settings of cold storage are wrong.
-    #[error("cold storage: {problem}")]
-    ColdSettings {
-        /// What is wrong.
-        problem: String,
-    },
-    /// Whoever asked for it no longer wants it.
-    #[error("it was cancelled")]
-    Cancelled,
     /// What is wrong with this machine, and what to do.
     #[error("{0}")]
     Unsupported(String),
@@ -125,16 +77,4 @@ pub enum Error {
 
 fn join(errors: &[Error]) -> String {
     errors.iter().map(|e| chain(e)).collect::<Vec<_>>().join("; ")
-}
-
-/// An error with its causes on one line.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
 }

@@ -20,6 +20,8 @@ use async_trait::async_trait;
 use cabana_jail::cgroup::Cgroups;
 use cabana_jail::launcher::Launcher;
 use cabana_net::{Network, NetworkConfig, Slot};
+use cabana_storage::Pool;
+use cabana_types::error::chain;
 use cabana_types::{BuildId, Resources, SandboxId, TemplateId};
 use tokio::sync::watch;
 
@@ -29,8 +31,6 @@ use self::record::Records;
 use self::vitals::Watched;
 use crate::Error;
 use crate::backend::{Backend, Capabilities, LaunchSpec, Live, Observed, Stats, Vitals};
-use crate::error::chain;
-use crate::pool::Pool;
 
 /// Slots of one instance. Each has 65,536 ids, and sixteen instances share the upper half of the id space.
 const SLOTS: u32 = 2046;
@@ -174,7 +174,7 @@ impl Backend for Native {
     async fn stop(&self, id: &SandboxId) -> Result<(), Error> {
         let mut errors = self.end(id).await;
         if let Err(error) = self.pool.flush_disk(id).await {
-            errors.push(error);
+            errors.push(error.into());
         }
         collected(id, errors)
     }
@@ -185,7 +185,7 @@ impl Backend for Native {
     }
 
     async fn open_disk(&self, id: &SandboxId) -> Result<Option<OwnedFd>, Error> {
-        self.pool.read_disk(id).await
+        Ok(self.pool.read_disk(id).await?)
     }
 
     async fn fresh_disk(&self, id: &SandboxId, resources: Resources) -> Result<OwnedFd, Error> {
@@ -195,32 +195,32 @@ impl Backend for Native {
     }
 
     async fn delete_disk(&self, id: &SandboxId) -> Result<(), Error> {
-        self.pool.delete_disk(id).await
+        Ok(self.pool.delete_disk(id).await?)
     }
 
     async fn resize(&self, id: &SandboxId, resources: Resources) -> Result<(), Error> {
         if self.records.read(id)?.is_some() {
             self.cgroups.set_limits(id, resources).map_err(jail)?;
         }
-        self.pool.resize_disk(id, bytes(resources.disk_mb)).await
+        Ok(self.pool.resize_disk(id, bytes(resources.disk_mb)).await?)
     }
 
     async fn take_snapshot(&self, id: &SandboxId, snapshot: &TemplateId) -> Result<(), Error> {
-        self.pool.take_snapshot(id, snapshot).await
+        Ok(self.pool.take_snapshot(id, snapshot).await?)
     }
 
     async fn delete_snapshot(&self, snapshot: &TemplateId) -> Result<(), Error> {
-        self.pool.delete_snapshot(snapshot).await
+        Ok(self.pool.delete_snapshot(snapshot).await?)
     }
 
     async fn snapshots(&self) -> Result<Vec<TemplateId>, Error> {
-        self.pool.snapshots().await
+        Ok(self.pool.snapshots().await?)
     }
 
     async fn destroy(&self, id: &SandboxId) -> Result<(), Error> {
         let mut errors = self.end(id).await;
         if let Err(error) = self.pool.delete_disk(id).await {
-            errors.push(error);
+            errors.push(error.into());
         }
         collected(id, errors)
     }

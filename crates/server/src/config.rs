@@ -7,7 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 pub use cabana_image::sources::Sources;
-use cabana_runtime::{ColdConfig, ColdPatience as Patience};
+use cabana_storage::ColdConfig;
+use cabana_storage::cold::Patience;
 use cabana_types::Secret;
 use cabana_types::limits::{CPU_COUNT, DISK_MB, MAX_TIMEOUT_SECONDS, MEMORY_MB};
 use serde::Deserialize;
@@ -335,7 +336,7 @@ impl Config {
                 return Err(("tls.mode", "\"files\" needs domain: the name that the certificate is for".to_owned()));
             }
         }
-        self.images.check().map_err(|error| ("images", error.chain()))?;
+        self.images.check().map_err(|error| ("images", cabana_types::error::chain(&error)))?;
         let location = &self.archive.location;
         if !location.is_empty() && !location.starts_with('/') && !location.starts_with("s3://") {
             let text = format!("{location:?} is neither an absolute path nor s3://bucket/prefix");

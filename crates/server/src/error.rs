@@ -60,6 +60,9 @@ pub enum Error {
     /// The backend failed.
     #[error("the backend")]
     Backend(#[from] cabana_runtime::Error),
+    /// Cold storage cannot be used.
+    #[error("storage")]
+    Storage(#[from] cabana_storage::Error),
 }
 
 /// A request that is not granted: the answer's code and what to do next.
@@ -114,7 +117,7 @@ impl Refusal {
 
     /// A fault of ours. The log has the details, the answer does not.
     pub fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
-        tracing::error!(error = cabana_runtime::error::chain(error), "a request failed");
+        tracing::error!(error = cabana_types::error::chain(error), "a request failed");
         Self::new(ErrorCode::Internal, "The server failed; its log says more under the id in the header x-request-id")
     }
 
@@ -333,7 +336,7 @@ impl From<crate::builds::StartError> for Refusal {
 
 fn refuse_launch(id: &SandboxId, source: &cabana_runtime::Error) -> Refusal {
     use cabana_runtime::Error as E;
-    let text = cabana_runtime::error::chain(source);
+    let text = cabana_types::error::chain(source);
     match source {
         E::Full { limit } => lifecycle::CreateError::Capacity { limit: *limit }.into(),
         E::NoBuild(build) => Refusal::new(

@@ -33,7 +33,8 @@ mod watch;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use cabana_runtime::{Backend, ColdStore, Live};
+use cabana_runtime::{Backend, Live};
+use cabana_storage::ColdStore;
 use cabana_store::{Sandbox, Store};
 use cabana_types::SandboxId;
 use cabana_types::sandbox::{EndCause, State};
@@ -205,7 +206,7 @@ impl Lifecycle {
     }
 
     /// Where root filesystems are kept, if they can be made here.
-    pub(crate) fn pool(&self) -> Option<&Arc<cabana_runtime::Pool>> {
+    pub(crate) fn pool(&self) -> Option<&Arc<cabana_storage::Pool>> {
         self.backend.pool()
     }
 

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cabana_runtime::{Backend, ColdStore};
+use cabana_runtime::Backend;
+use cabana_storage::ColdStore;
 use cabana_store::{Boot, BuildStatus, Given, Store};
 use cabana_types::{BuildId, Resources, SandboxId, Secret, TemplateId};
 use futures_util::future::BoxFuture;
@@ -206,7 +207,7 @@ impl Sleepers for Asleep {
                 Woken::Failed(ChangeError::Ended { .. }) => Absent::Gone(self.why(id).await),
                 Woken::Failed(error) => Absent::Failed {
                     full: matches!(error, ChangeError::Capacity { .. }),
-                    message: cabana_runtime::error::chain(&error),
+                    message: cabana_types::error::chain(&error),
                 },
             }
         })
@@ -236,7 +237,7 @@ async fn note_keys(app: Arc<App>, shutdown: CancellationToken) {
         if !used.is_empty()
             && let Err(error) = app.store.touch_keys(used).await
         {
-            tracing::warn!(error = cabana_runtime::error::chain(&error), "could not note the use of API keys");
+            tracing::warn!(error = cabana_types::error::chain(&error), "could not note the use of API keys");
         }
         if ended {
             return;

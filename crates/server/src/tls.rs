@@ -152,7 +152,7 @@ impl Tls {
                 }
                 Err(error) => {
                     // The old one serves on; a half-written pair of files is whole a moment later. Said once for each cause.
-                    let text = cabana_runtime::error::chain(&error);
+                    let text = cabana_types::error::chain(&error);
                     if complained.as_ref() != Some(&text) {
                         tracing::warn!(error = text, "the certificate could not be renewed; the old one stays");
                         complained = Some(text);

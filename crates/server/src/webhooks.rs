@@ -80,10 +80,7 @@ impl Courier {
             let pause = match self.dispatch().await {
                 Ok(pause) => pause,
                 Err(error) => {
-                    tracing::warn!(
-                        error = cabana_runtime::error::chain(&error),
-                        "could not see what waits for webhooks"
-                    );
+                    tracing::warn!(error = cabana_types::error::chain(&error), "could not see what waits for webhooks");
                     Some(STORE_AGAIN)
                 }
             };
@@ -184,7 +181,7 @@ impl Place {
                 Ok(true) => {}
                 Ok(false) | Err(cabana_store::Error::Closed) => return,
                 Err(error) => {
-                    let error = cabana_runtime::error::chain(&error);
+                    let error = cabana_types::error::chain(&error);
                     tracing::warn!(webhook = %self.webhook, error, "could not read or write what waits for a webhook");
                     // The receiver may have the event already: it shall not get it again and again.
                     tokio::select! {

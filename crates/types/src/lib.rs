@@ -4,7 +4,9 @@
 #![forbid(unsafe_code)]
 
 pub mod env;
+pub mod error;
 pub mod error_code;
+pub mod fact;
 pub mod guest;
 pub mod id;
 pub mod limits;
@@ -15,6 +17,7 @@ pub mod secret;
 pub mod wire;
 
 pub use error_code::ErrorCode;
+pub use fact::Fact;
 pub use id::{BuildId, InvalidId, KeyId, SandboxId, TeamId, TemplateId, WebhookId};
 pub use limits::Resources;
 pub use policy::LifePolicy;

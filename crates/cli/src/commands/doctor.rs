@@ -4,7 +4,7 @@ mod machine;
 
 use std::path::PathBuf;
 
-use cabana_runtime::Fact;
+use cabana_types::Fact;
 use cabana_types::wire::ServerStatus;
 use owo_colors::Style;
 use serde::Serialize;
@@ -97,7 +97,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     let mut facts = tokio::task::spawn_blocking(move || {
         let mut facts = machine::facts();
         facts.extend(cabana_net::facts().into_iter().map(network));
-        facts.extend(cabana_runtime::pool::facts(&data_dir));
+        facts.extend(cabana_storage::pool::facts(&data_dir));
         facts
     })
     .await?;

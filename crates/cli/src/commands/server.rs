@@ -7,10 +7,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cabana_runtime::Backend;
 use cabana_runtime::native::{Native, NativeConfig};
-use cabana_runtime::{Backend, Pool, PoolConfig, PoolKind};
 use cabana_server::config::{self, Config, Loaded, TlsMode};
 use cabana_server::{DataDir, Server};
+use cabana_storage::{Pool, PoolConfig, PoolKind};
 use cabana_types::env;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio_util::sync::CancellationToken;
@@ -127,7 +128,7 @@ async fn serve(config: &Config, context: &Context, shutdown: CancellationToken) 
     let served = with_backend(config, context, data_dir, &pool, Arc::clone(&native), shutdown).await;
     // Sandboxes go on. What cannot be let go of now, the next start takes over.
     if let Err(error) = native.close().await {
-        tracing::warn!(error = cabana_runtime::error::chain(&error), "could not let go of everything");
+        tracing::warn!(error = cabana_types::error::chain(&error), "could not let go of everything");
     }
     pool.close().await;
     served
@@ -174,7 +175,7 @@ fn pool_config(config: &Config) -> PoolConfig {
 }
 
 /// What goes wrong below is mostly something that the machine lacks.
-fn doctor(error: cabana_runtime::Error) -> Failure {
+fn doctor(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
     Failure::from(error).code(OURS).hint("`cabana doctor` says what this machine lacks")
 }
 

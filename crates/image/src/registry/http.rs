@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use cabana_types::error::chain;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -125,7 +126,7 @@ impl Http {
         let (mut sender, connection) = timeout(self.patience.answer, builder.handshake(TokioIo::new(stream)))
             .await
             .map_err(|_| unreachable(&host, "it does not answer in time"))?
-            .map_err(|error| unreachable(&host, describe(&error)))?;
+            .map_err(|error| unreachable(&host, chain(&error)))?;
         let connection = Connection(tokio::spawn(async move {
             let _ = connection.await;
         }));
@@ -146,7 +147,7 @@ impl Http {
         let answer = timeout(self.patience.answer, sender.send_request(request))
             .await
             .map_err(|_| unreachable(&host, "it does not answer in time"))?
-            .map_err(|error| unreachable(&host, describe(&error)))?;
+            .map_err(|error| unreachable(&host, chain(&error)))?;
         let (parts, body) = answer.into_parts();
         let idle = self.patience.idle;
         Ok(Answer { status: parts.status, headers: parts.headers, host, body, idle, _connection: connection })
@@ -236,17 +237,6 @@ fn trust(authorities: &[PathBuf]) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
 }
 
-/// An error of the HTTP library with its causes.
-fn describe(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
-}
-
 impl Answer {
     /// The next piece of the body.
     pub(super) async fn piece(&mut self) -> Result<Option<Bytes>> {
@@ -256,7 +246,7 @@ impl Answer {
                 .map_err(|_| unreachable(&self.host, "it stopped sending"))?;
             match frame {
                 None => return Ok(None),
-                Some(Err(error)) => return Err(unreachable(&self.host, describe(&error))),
+                Some(Err(error)) => return Err(unreachable(&self.host, chain(&error))),
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         return Ok(Some(data));

@@ -11,7 +11,9 @@ use std::sync::{Mutex, PoisonError};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
-use crate::{Error, program};
+use cabana_fs::program;
+
+use crate::Error;
 
 /// How many of a failed program's last lines are shown.
 const SHOWN: usize = 20;

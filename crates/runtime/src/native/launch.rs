@@ -8,6 +8,8 @@ use cabana_jail::launcher::Launched;
 use cabana_jail::plan::{Plan, RootKind, UidRange};
 use cabana_jail::process::ProcessName;
 use cabana_net::Slot;
+use cabana_storage::Disk;
+use cabana_types::error::chain;
 use cabana_types::{BuildId, SandboxId};
 use rustix::fs::{MemfdFlags, SealFlags};
 use tokio::io::AsyncReadExt;
@@ -17,8 +19,6 @@ use super::record::Record;
 use super::{Native, at, bytes, io, jail, launch, network_error};
 use crate::Error;
 use crate::backend::{DiskSource, LaunchSpec, Live, Root};
-use crate::error::chain;
-use crate::pool::Disk;
 
 /// What a disk may have beyond its limit while it is being mounted.
 const MOUNT_SLACK: u64 = 16 << 20;
@@ -85,12 +85,12 @@ impl Native {
     async fn disk(&self, spec: &LaunchSpec) -> Result<Disk, Error> {
         let (id, limit) = (&spec.id, bytes(spec.resources.disk_mb));
         let disk = match &spec.root {
-            Root::Copy(tree) => return self.pool.disk_from_tree(tree, id, limit).await,
+            Root::Copy(tree) => return Ok(self.pool.disk_from_tree(tree, id, limit).await?),
             Root::Build { disk, .. } => disk,
         };
         match disk {
-            DiskSource::New => self.pool.create_disk(id, limit).await,
-            DiskSource::Snapshot(snapshot) => self.pool.disk_from_snapshot(snapshot, id, limit).await,
+            DiskSource::New => Ok(self.pool.create_disk(id, limit).await?),
+            DiskSource::Snapshot(snapshot) => Ok(self.pool.disk_from_snapshot(snapshot, id, limit).await?),
             DiskSource::Kept => {
                 let disk = self.pool.open_disk(id).await?.ok_or_else(|| launch(id, "its disk is missing"))?;
                 // Mounting writes a little, and a disk that is full must be usable to be emptied.

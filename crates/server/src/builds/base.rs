@@ -6,7 +6,8 @@ use cabana_image::registry::{Credentials, Event, Progress, PullLimits, Registry}
 use cabana_image::sources::Base;
 use cabana_image::unpack::Limits;
 use cabana_image::{Digest, Image, Reference, layout};
-use cabana_runtime::{PackLimits, Tree};
+use cabana_storage::Tree;
+use cabana_storage::pack::Limits as PackLimits;
 use cabana_store::{Boot, BuildStatus, Snapshot};
 use cabana_types::{BuildId, TemplateId};
 use tokio_util::sync::CancellationToken;
@@ -80,7 +81,7 @@ impl Job {
     pub(super) async fn begin_with_nothing(&self) -> Result<Begun, Failure> {
         let ground = Ground::layer(Digest::of(b"scratch"));
         if !self.pool.has_tree(&ground.tree).await {
-            let failed = |error: cabana_runtime::Error| Failure::backend(BASE, &error);
+            let failed = |error: cabana_storage::Error| Failure::storage(BASE, &error);
             self.pool.begin_layer(&ground.key.hex(), None).await.map_err(failed)?.commit().await.map_err(failed)?;
         }
         self.used(&ground);
@@ -113,7 +114,7 @@ impl Job {
             let limits = PackLimits { bytes: self.unpack_limits().bytes, ..PackLimits::default() };
             let key = ground.key.hex();
             let merged = self.pool.layer_from_snapshot(&copy.id, &copy.build, &key, limits, &cancel).await;
-            let merged = merged.map_err(|error| Failure::backend(BASE, &error))?;
+            let merged = merged.map_err(|error| Failure::storage(BASE, &error))?;
             failpoint::hit("build.merged");
             if merged.skipped > 0 {
                 let names = merged.skipped_paths.join(", ");
@@ -198,7 +199,7 @@ impl Job {
     }
 
     async fn assemble(&self, image: Image, ground: &Ground) -> Result<(), Failure> {
-        let failed = |error: cabana_runtime::Error| Failure::backend(BASE, &error);
+        let failed = |error: cabana_storage::Error| Failure::storage(BASE, &error);
         let new = self.pool.begin_layer(&ground.key.hex(), None).await.map_err(failed)?;
         let root = new.open().map_err(failed)?;
         let (log, stop, limits) = (self.log.clone(), self.stop.clone(), self.unpack_limits());

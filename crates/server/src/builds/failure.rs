@@ -25,19 +25,19 @@ impl Failure {
     }
 
     pub(super) fn image(step: &str, error: &cabana_image::Error) -> Self {
-        Self::hinted(step, error.chain())
+        Self::hinted(step, cabana_types::error::chain(error))
     }
 
-    pub(super) fn backend(step: &str, error: &cabana_runtime::Error) -> Self {
-        Self::hinted(step, cabana_runtime::error::chain(error))
+    pub(super) fn storage(step: &str, error: &cabana_storage::Error) -> Self {
+        Self::hinted(step, cabana_types::error::chain(error))
     }
 
     pub(super) fn bench(step: &str, error: &BenchError) -> Self {
-        Self::hinted(step, cabana_runtime::error::chain(error))
+        Self::hinted(step, cabana_types::error::chain(error))
     }
 
     pub(super) fn store(step: &str, error: &cabana_store::Error) -> Self {
-        Self::new(step, format!("the store: {}", cabana_runtime::error::chain(error)))
+        Self::new(step, format!("the store: {}", cabana_types::error::chain(error)))
     }
 }
 

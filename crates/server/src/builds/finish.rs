@@ -27,7 +27,7 @@ const TRIED: &str = "tried-";
 impl Job {
     pub(super) async fn finish(&self, made: &Made) -> Result<(), Failure> {
         let build = &self.order.build;
-        let failed = |error: cabana_runtime::Error| Failure::backend(FINALIZE, &error);
+        let failed = |error: cabana_storage::Error| Failure::storage(FINALIZE, &error);
         let new = self.pool.begin_build_from(build, &made.ground.tree).await.map_err(failed)?;
         let root = new.open().map_err(failed)?;
         let text = format!("TEMPLATE_ID={}\nBUILD_ID={build}\n", self.order.template);

@@ -9,7 +9,7 @@ use cabana_image::dockerfile::{Action, CopyFrom, Dockerfile, Evaluated, Plan, St
 use cabana_image::manifest::Defaults;
 use cabana_image::registry::Credentials;
 use cabana_image::{Digest, Stop};
-use cabana_runtime::Pool;
+use cabana_storage::Pool;
 use cabana_store::Boot;
 use futures_util::future::try_join_all;
 use tokio::sync::watch;
@@ -262,7 +262,7 @@ impl Job {
     }
 
     async fn files_of(&self, ground: &Ground, label: &str) -> Result<Arc<Files>, Failure> {
-        let root = self.pool.read_tree(&ground.tree).await.map_err(|error| Failure::backend(label, &error))?;
+        let root = self.pool.read_tree(&ground.tree).await.map_err(|error| Failure::storage(label, &error))?;
         let stop = self.stop.clone();
         self.blocking(label, move || Files::of_tree(root.as_fd(), &stop)).await.map(Arc::new)
     }

@@ -68,7 +68,7 @@ impl Log {
         if !lines.is_empty()
             && let Err(error) = self.inner.store.append_build_log(self.inner.build.clone(), lines).await
         {
-            tracing::warn!(build = %self.inner.build, error = cabana_runtime::error::chain(&error), "lines of a build's log are lost");
+            tracing::warn!(build = %self.inner.build, error = cabana_types::error::chain(&error), "lines of a build's log are lost");
         }
     }
 

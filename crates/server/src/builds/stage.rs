@@ -5,7 +5,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use cabana_image::dockerfile::{Action, Copy, Owner, Step};
-use cabana_runtime::{Root, Tree};
+use cabana_runtime::Root;
+use cabana_storage::Tree;
 use cabana_store::Boot;
 use futures_util::future::BoxFuture;
 
@@ -127,7 +128,7 @@ impl Job {
         if self.is_kept(&after, force, label, title).await {
             return Ok(after);
         }
-        let failed = |error: cabana_runtime::Error| Failure::backend(label, &error);
+        let failed = |error: cabana_storage::Error| Failure::storage(label, &error);
         let new = self.pool.begin_layer(&after.key.hex(), Some(&ground.tree)).await.map_err(failed)?;
         let root = new.open().map_err(failed)?;
         let owner = self.owner(copy.owner.as_deref(), &root, label)?;
@@ -143,7 +144,7 @@ impl Job {
 
     /// A directory that is there stays as it is; the step counts all the same.
     async fn make_directory(&self, ground: Ground, step: &Step, label: &str, title: &str) -> Result<Ground, Failure> {
-        let failed = |error: cabana_runtime::Error| Failure::backend(label, &error);
+        let failed = |error: cabana_storage::Error| Failure::storage(label, &error);
         let after = Ground::layer(step.key(ground.key, None));
         if self.is_kept(&after, false, label, title).await {
             return Ok(after);
@@ -169,7 +170,7 @@ impl Job {
         if let Tree::Layer(key) = &after.tree
             && let Err(error) = self.pool.delete_layer(key).await
         {
-            tracing::warn!(error = cabana_runtime::error::chain(&error), key, "a layer could not be replaced");
+            tracing::warn!(error = cabana_types::error::chain(&error), key, "a layer could not be replaced");
         }
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cabana_image::Digest;
-use cabana_runtime::Pool;
-use cabana_runtime::error::chain;
+use cabana_storage::Pool;
 use cabana_types::BuildId;
+use cabana_types::error::chain;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Builds;
@@ -78,7 +78,7 @@ impl Builds {
         let blobs = self.blobs.clone();
         let collected = tokio::task::spawn_blocking(move || blobs.collect(&images)).await;
         if let Ok(Err(error)) = collected {
-            return Err(error.chain());
+            return Err(cabana_types::error::chain(&error));
         }
         self.store.forget_layers(old).await.map_err(|e| chain(&e))
     }

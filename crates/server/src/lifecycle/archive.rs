@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cabana_runtime::error::chain;
-use cabana_runtime::{ColdSource, PackLimits, PackSelection};
+use cabana_storage::cold::Source as ColdSource;
+use cabana_storage::pack::{Limits as PackLimits, Selection as PackSelection};
 use cabana_store::Sandbox;
 use cabana_types::SandboxId;
+use cabana_types::error::chain;
 use cabana_types::sandbox::{PauseCause, Rest, State, Step};
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
@@ -94,7 +95,7 @@ impl Lifecycle {
             let disk = disk.ok_or_else(|| cabana_runtime::Error::Unsupported("its disk is missing".into()))?;
             let selection = if whole { PackSelection::Everything } else { PackSelection::Paths(kept(sandbox)) };
             let source = ColdSource { disk, selection, limits: PackLimits::default() };
-            self.cold.put(id, generation.into(), source, &interrupted).await
+            Ok(self.cold.put(id, generation.into(), source, &interrupted).await?)
         };
         match packed.await {
             Ok((manifest, _)) => {
@@ -103,7 +104,7 @@ impl Lifecycle {
                 failpoint::hit("archive.written");
                 Ok(Went::On)
             }
-            Err(cabana_runtime::Error::Cancelled) => {
+            Err(cabana_runtime::Error::Storage(cabana_storage::Error::Cancelled)) => {
                 Ok(Went::Back(INTERRUPTED, "something else was wanted of the sandbox meanwhile".into()))
             }
             Err(error) => Ok(Went::Back("archived", chain(&error))),
@@ -119,7 +120,9 @@ impl Lifecycle {
             failpoint::hit("restore.begun");
             let digest = sandbox.archive_digest.as_deref().and_then(|text| text.parse().ok());
             let limits = PackLimits::default();
-            self.cold.get(id, generation.into(), digest.as_ref(), disk, &limits, &doomed).await
+            Ok::<_, cabana_runtime::Error>(
+                self.cold.get(id, generation.into(), digest.as_ref(), disk, &limits, &doomed).await?,
+            )
         };
         match restored.await {
             Ok(_) => {

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cabana_runtime::error::chain;
-use cabana_runtime::{Death, LaunchSpec, Live, Pool, Root};
+use cabana_runtime::{Death, LaunchSpec, Live, Root};
+use cabana_storage::Pool;
 use cabana_store::Boot;
+use cabana_types::error::chain;
 use cabana_types::guest::GuestConfig;
 use cabana_types::{Resources, SandboxId, TemplateId};
 use tokio::sync::oneshot;
@@ -139,7 +140,7 @@ impl Bench {
             tracing::debug!(sandbox = %id, %error, "the guest of a step did not stop its processes in order");
         }
         self.lifecycle.backend.stop(&id).await?;
-        pool.layer_from_disk(&id, key).await?;
+        pool.layer_from_disk(&id, key).await.map_err(cabana_runtime::Error::from)?;
         self.removed = true;
         self.lifecycle.remove_bench(&id).await;
         Ok(())

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cabana_runtime::cold::Kept;
+use cabana_storage::cold::Kept;
 use cabana_store::{BuildStatus, Sandbox, SnapshotState};
 use cabana_types::sandbox::{Rest, State};
 
@@ -18,7 +18,7 @@ impl Lifecycle {
     /// Every difference between what is remembered and what is there, in words. Sandboxes on which somebody works are looked at when that is done.
     pub async fn differences(self: &Arc<Self>) -> Result<Vec<String>, ChangeError> {
         let failed = |error: cabana_runtime::Error| {
-            ChangeError::Unsupported(format!("the backend cannot be asked: {}", cabana_runtime::error::chain(&error)))
+            ChangeError::Unsupported(format!("the backend cannot be asked: {}", cabana_types::error::chain(&error)))
         };
         let mut found = vec![];
         let present: HashSet<_> = self.backend.inventory().await.map_err(failed)?.into_iter().collect();

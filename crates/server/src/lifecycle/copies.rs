@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use cabana_runtime::DiskSource;
-use cabana_runtime::error::chain;
 use cabana_store::{Sandbox, Snapshot, SnapshotInserted, SnapshotState};
+use cabana_types::error::chain;
 use cabana_types::sandbox::{Rest, State};
 use cabana_types::{SandboxId, TemplateId};
 use jiff::Timestamp;

@@ -187,7 +187,7 @@ impl Lifecycle {
             }
             Ok(Err(source)) => {
                 drop(held);
-                let text = cabana_runtime::error::chain(&source);
+                let text = cabana_types::error::chain(&source);
                 tracing::warn!(sandbox = %id, error = text, "a sandbox could not be created");
                 Arc::clone(&self).fail(id.clone(), text).await;
                 entry.settled.cancel();
@@ -236,7 +236,7 @@ impl Lifecycle {
                 Ok(_) | Err(cabana_store::Error::Refused(_)) => break,
                 Err(cabana_store::Error::NoSandbox(_)) => return self.registry.forget(&id),
                 Err(error) => {
-                    let error = cabana_runtime::error::chain(&error);
+                    let error = cabana_types::error::chain(&error);
                     tracing::error!(sandbox = %id, error, "could not write that a creation failed; trying again");
                     if !pause.wait(&self.stopping).await {
                         return;

@@ -4,10 +4,10 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use cabana_runtime::error::chain;
 use cabana_runtime::{DiskSource, LaunchSpec, Root};
 use cabana_store::Sandbox;
 use cabana_types::SandboxId;
+use cabana_types::error::chain;
 use cabana_types::guest::GuestConfig;
 use cabana_types::policy::OnFailure;
 use cabana_types::sandbox::{EndCause, PauseCause, Rest, State, Step};

@@ -33,7 +33,7 @@ impl Lifecycle {
         self.withdraw(&id);
         let mut pause = Backoff::new();
         while let Err(error) = self.destroy(&id).await {
-            let error = cabana_runtime::error::chain(&error);
+            let error = cabana_types::error::chain(&error);
             tracing::error!(sandbox = %id, error, "could not remove a sandbox; trying again");
             entry.attempted.cancel();
             if !pause.wait(&self.stopping).await {
@@ -53,7 +53,7 @@ impl Lifecycle {
                 // Swept by another task already.
                 Err(cabana_store::Error::Refused(_) | cabana_store::Error::NoSandbox(_)) => break,
                 Err(error) => {
-                    let error = cabana_runtime::error::chain(&error);
+                    let error = cabana_types::error::chain(&error);
                     tracing::error!(sandbox = %id, error, "could not write that a sandbox has ended; trying again");
                     entry.attempted.cancel();
                     if !pause.wait(&self.stopping).await {

@@ -130,7 +130,7 @@ impl Lifecycle {
                 | cabana_store::Error::NoSandbox(_),
             ) => {}
             Err(error) => {
-                let error = cabana_runtime::error::chain(&error);
+                let error = cabana_types::error::chain(&error);
                 tracing::error!(sandbox = %id, error, "could not write that a sandbox expired; trying again");
                 self.expiry.set_in(id, due, AGAIN);
             }

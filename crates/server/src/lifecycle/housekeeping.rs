@@ -46,7 +46,7 @@ impl Lifecycle {
                 Ok(purged) if purged >= u64::from(AT_ONCE) => {}
                 Ok(_) => return,
                 Err(error) => {
-                    tracing::warn!(error = cabana_runtime::error::chain(&error), "could not forget old tombstones");
+                    tracing::warn!(error = cabana_types::error::chain(&error), "could not forget old tombstones");
                     return;
                 }
             }
@@ -59,7 +59,7 @@ impl Lifecycle {
         let found = match self.backend.inventory().await {
             Ok(found) => found,
             Err(error) => {
-                tracing::warn!(error = cabana_runtime::error::chain(&error), "could not look for forgotten sandboxes");
+                tracing::warn!(error = cabana_types::error::chain(&error), "could not look for forgotten sandboxes");
                 return;
             }
         };
@@ -74,7 +74,7 @@ impl Lifecycle {
         match tokio::time::timeout(REMOVAL_LIMIT, self.backend.destroy(id)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                let error = cabana_runtime::error::chain(&error);
+                let error = cabana_types::error::chain(&error);
                 tracing::error!(sandbox = %id, error, "could not remove it; the next round tries again");
             }
             Err(_) => tracing::error!(sandbox = %id, "removing it takes too long; the next round tries again"),

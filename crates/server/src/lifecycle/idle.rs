@@ -91,7 +91,7 @@ impl Lifecycle {
         self.tasks.spawn(async move {
             tracing::info!(sandbox = %id, "idle");
             if let Err(error) = this.pause(&id, pause).await {
-                tracing::warn!(sandbox = %id, error = cabana_runtime::error::chain(&error), "could not pause an idle sandbox");
+                tracing::warn!(sandbox = %id, error = cabana_types::error::chain(&error), "could not pause an idle sandbox");
                 route.activity.open();
             }
         });

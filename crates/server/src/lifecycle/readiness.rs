@@ -68,7 +68,7 @@ impl Lifecycle {
         tracing::warn!(sandbox = %id, error = why, "a sandbox comes up without being ready");
         let details = serde_json::json!({ "message": why });
         if let Err(error) = self.store.note(id.clone(), "not_ready", details, Timestamp::now()).await {
-            let error = cabana_runtime::error::chain(&error);
+            let error = cabana_types::error::chain(&error);
             tracing::warn!(sandbox = %id, error, "could not note that a sandbox is not ready");
         }
     }

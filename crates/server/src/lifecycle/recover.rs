@@ -85,7 +85,7 @@ impl Lifecycle {
                     return self.go_on(sandbox);
                 }
                 Err(error) => {
-                    let error = cabana_runtime::error::chain(&error);
+                    let error = cabana_types::error::chain(&error);
                     tracing::error!(sandbox = %sandbox.id, error, "could not write what became of a sandbox; trying again");
                     if !pause.wait(&self.stopping).await {
                         return;
@@ -112,14 +112,14 @@ impl Lifecycle {
         let entry = self.registry.entry(&sandbox.id);
         let _held = entry.lock.lock().await;
         let adopted: Option<Live> = self.backend.adopt(&sandbox.id).await.inspect_err(|error| {
-            let error = cabana_runtime::error::chain(error);
+            let error = cabana_types::error::chain(error);
             tracing::warn!(sandbox = %sandbox.id, error, "taking over a sandbox failed");
         })?;
         let Some(live) = adopted else { return Ok(Seen::NoProcesses) };
         // The earlier server may have died while it copied the disk, or between a change of limits and its note.
         self.backend.thaw(&sandbox.id).await?;
         if let Err(error) = self.backend.resize(&sandbox.id, sandbox.resources).await {
-            let error = cabana_runtime::error::chain(&error);
+            let error = cabana_types::error::chain(&error);
             tracing::warn!(sandbox = %sandbox.id, error, "could not set the limits of a sandbox again");
         }
         let told = live.vitals.borrow().oom_kills;

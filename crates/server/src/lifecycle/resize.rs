@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use cabana_runtime::error::chain;
 use cabana_store::Sandbox;
+use cabana_types::error::chain;
 use cabana_types::sandbox::{Rest, State};
 use cabana_types::{Resources, SandboxId};
 use jiff::Timestamp;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cabana_runtime::error::chain;
+use cabana_types::error::chain;
 use cabana_types::sandbox::{EndCause, PauseCause, Rest, State};
 use jiff::{SignedDuration, Timestamp};
 

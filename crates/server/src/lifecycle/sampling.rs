@@ -131,7 +131,7 @@ impl Lifecycle {
             }
             Ok(Ok(Err(UsageError::NotUp(_)))) => {}
             Ok(Ok(Err(error))) => {
-                tracing::debug!(sandbox = %id, error = cabana_runtime::error::chain(&error), "could not measure a sandbox");
+                tracing::debug!(sandbox = %id, error = cabana_types::error::chain(&error), "could not measure a sandbox");
             }
             Ok(Err(_)) => tracing::error!(sandbox = %id, "measuring a sandbox panicked"),
             Err(_) => tracing::debug!(sandbox = %id, "measuring a sandbox takes too long"),

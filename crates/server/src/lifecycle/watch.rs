@@ -66,7 +66,7 @@ impl Lifecycle {
                 // Somebody paused or ended it on purpose meanwhile.
                 Err(cabana_store::Error::Refused(_) | cabana_store::Error::NoSandbox(_)) => return,
                 Err(error) => {
-                    let error = cabana_runtime::error::chain(&error);
+                    let error = cabana_types::error::chain(&error);
                     tracing::error!(sandbox = %id, error, "could not write that a sandbox died; trying again");
                     if !pause.wait(&self.stopping).await {
                         return;
@@ -79,7 +79,7 @@ impl Lifecycle {
     async fn note_oom(&self, id: &SandboxId, new: u64, total: u64) {
         let details = serde_json::json!({ "oomKills": new, "oomKillsTotal": total });
         if let Err(error) = self.store.note(id.clone(), "oom", details, Timestamp::now()).await {
-            let error = cabana_runtime::error::chain(&error);
+            let error = cabana_types::error::chain(&error);
             tracing::warn!(sandbox = %id, error, "could not note that a sandbox ran out of memory");
         }
     }

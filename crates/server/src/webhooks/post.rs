@@ -109,7 +109,7 @@ impl Undelivered {
 
     /// What went wrong, for the webhook's owner.
     pub(super) fn to_text(&self) -> String {
-        let text = cabana_runtime::error::chain(self);
+        let text = cabana_types::error::chain(self);
         text.chars().filter(|c| !c.is_control()).take(MAX_ERROR_CHARS).collect()
     }
 }

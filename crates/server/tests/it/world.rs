@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cabana_runtime::{Backend, Capabilities, Death, Error, LaunchSpec, Live, Observed, Pool, Stats, Vitals};
+use cabana_runtime::{Backend, Capabilities, Death, Error, LaunchSpec, Live, Observed, Stats, Vitals};
+use cabana_storage::Pool;
 use cabana_types::{BuildId, Resources, SandboxId, TemplateId};
 use tokio::sync::watch;
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use cabana_runtime::Fact;
+use cabana_types::Fact;
 
 use crate::guest_program;
 

@@ -5,9 +5,9 @@
 
 use std::path::PathBuf;
 
-use cabana_runtime::Pool;
 use cabana_runtime::debian::{self, Progress};
 use cabana_server::{Boot, Config, TemplateSpec, Templates};
+use cabana_storage::Pool;
 use cabana_types::limits::PIDS;
 use cabana_types::{BuildId, Resources};
 

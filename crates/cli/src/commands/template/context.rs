@@ -70,7 +70,7 @@ impl Directory {
         let stop = Stop::after(PATIENCE);
         let most = ContextLimits::default();
         let limits = ContextLimits { entries: MAX_SEEN, bytes: u64::MAX, ..most };
-        let wrong = |e: cabana_image::Error| Failure::yours(e.chain());
+        let wrong = |e: cabana_image::Error| Failure::yours(cabana_types::error::chain(&e));
         let context = Context::read(self.fd.as_fd(), ignore, &limits, &stop).map_err(wrong)?;
         let (files, bytes) = context.entries().fold((0, 0), |(n, bytes), entry| (n + 1, bytes + entry.size));
         if files > most.entries || bytes > most.bytes {
@@ -115,7 +115,7 @@ fn write(context: &Context, how: Compression) -> Result<(File, String), Failure>
         let header = header(entry);
         let written = match &entry.kind {
             ContextKind::File => {
-                let mut file = context.open(&entry.path).map_err(|e| Failure::yours(e.chain()))?;
+                let mut file = context.open(&entry.path).map_err(|e| Failure::yours(cabana_types::error::chain(&e)))?;
                 archive.append(&header, &mut file)
             }
             _ => archive.append(&header, &mut io::empty()),

@@ -3,7 +3,7 @@
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-use cabana_runtime::{Disk, Pool, PoolConfig, PoolKind, Tree};
+use cabana_storage::{Disk, Pool, PoolConfig, PoolKind, Tree};
 use cabana_types::{BuildId, SandboxId};
 
 const MIB: u64 = 1 << 20;
@@ -114,5 +114,5 @@ async fn plain_directories_cannot_copy() {
     let pool = data.open(PoolKind::Plain).await;
     pool.begin_layer("first", None).await.expect("a layer").commit().await.expect("committed");
     let error = pool.begin_layer("second", Some(&layer("first"))).await.expect_err("copied");
-    assert!(cabana_runtime::error::chain(&error).contains("btrfs"), "{error}");
+    assert!(cabana_types::error::chain(&error).contains("btrfs"), "{error}");
 }

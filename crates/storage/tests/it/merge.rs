@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-use cabana_runtime::pack::{Limits, Merged, merge};
-use cabana_runtime::{Error, Pool, PoolConfig, PoolKind, Tree};
+use cabana_storage::pack::{Limits, Merged, merge};
+use cabana_storage::{Error, Pool, PoolConfig, PoolKind, Tree};
 use cabana_types::{BuildId, SandboxId, TemplateId};
 use proptest::prelude::*;
 use rustix::fs::{CWD, FileType, IFlags, Mode, mknodat};

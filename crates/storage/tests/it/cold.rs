@@ -7,10 +7,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use cabana_runtime::cold::{ColdConfig, ColdStore, Digest, Manifest, Patience, Source};
-use cabana_runtime::pack::{Limits, Packed, Selection, Unpacked};
-use cabana_runtime::{Error, error};
+use cabana_storage::Error;
+use cabana_storage::cold::{ColdConfig, ColdStore, Digest, Manifest, Patience, Source};
+use cabana_storage::pack::{Limits, Packed, Selection, Unpacked};
 use cabana_types::SandboxId;
+use cabana_types::error;
 use rand::{RngCore, SeedableRng};
 use tokio_util::sync::CancellationToken;
 

@@ -110,7 +110,7 @@ fn settle(data_dir: &Path, path: &Path, data: &OwnedFd, config: PoolConfig) -> R
         // What is in an image that cannot be mounted must not seem to be gone.
         Err(error) if config.kind == PoolKind::Btrfs || has_image => Err(error),
         Err(error) => {
-            let error = crate::error::chain(&error);
+            let error = cabana_types::error::chain(&error);
             tracing::warn!(error, "no btrfs pool on this machine: disks are plain directories without limits");
             Ok(Kind::Plain)
         }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use cabana_runtime::pack::{Limits, Selection, pack, unpack};
+use cabana_storage::pack::{Limits, Selection, pack, unpack};
 use tokio_util::sync::CancellationToken;
 
 fn main() {

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::image;
-use crate::fact::Fact;
-use crate::program;
+use cabana_fs::program;
+use cabana_types::Fact;
 
 /// The base template and a few sandboxes fit into this.
 const COMFORTABLE: u64 = 10 << 30;

@@ -1,16 +1,16 @@
 //! What `cabana doctor` finds out about a machine.
 
-/// One thing that was looked at.
+/// One check of the machine and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fact {
-    /// What.
+    /// What was checked.
     pub name: &'static str,
-    /// Whether it is as it should be.
+    /// Whether the check passed.
     pub ok: bool,
-    /// Whether the server cannot do without it.
+    /// Whether the server cannot work without it.
     pub required: bool,
     /// What was found.
     pub detail: String,
-    /// What to do about it, as a command where there is one.
+    /// How to repair it, as a command where there is one.
     pub remedy: Option<String>,
 }

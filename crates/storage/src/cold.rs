@@ -17,6 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use cabana_types::SandboxId;
+use cabana_types::error::chain;
 use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
@@ -28,7 +29,6 @@ pub use manifest::{Digest, Manifest};
 use upload::Upload;
 
 use crate::Error;
-use crate::error::chain;
 use crate::pack::{self, Limits, Packed, Selection, Unpacked};
 
 /// A list of more objects is not ours.

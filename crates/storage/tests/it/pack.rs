@@ -6,8 +6,8 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cabana_runtime::pack::{Limits, Packed, Selection, Unpacked, pack, unpack};
-use cabana_runtime::{Error, Pool, PoolConfig, PoolKind};
+use cabana_storage::pack::{Limits, Packed, Selection, Unpacked, pack, unpack};
+use cabana_storage::{Error, Pool, PoolConfig, PoolKind};
 use cabana_types::SandboxId;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;

@@ -10,7 +10,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::Response;
-use cabana_runtime::cold::{ColdConfig, Patience};
+use cabana_storage::cold::{ColdConfig, Patience};
 use cabana_types::Secret;
 use futures::{StreamExt, stream};
 use sha2::{Digest, Sha256};

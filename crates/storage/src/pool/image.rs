@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, StatxFlags, statx};
 
-use crate::{Error, program};
+use cabana_fs::program;
+
+use crate::Error;
 
 /// Smaller than this, btrfs is no use.
 pub(super) const SMALLEST: u64 = 2 << 30;

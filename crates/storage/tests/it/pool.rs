@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cabana_jail::btrfs;
-use cabana_runtime::{Error, Pool, PoolConfig, PoolKind};
+use cabana_storage::{Error, Pool, PoolConfig, PoolKind};
 use cabana_types::{BuildId, SandboxId};
 
 const MIB: u64 = 1 << 20;
@@ -248,7 +248,7 @@ async fn a_pool_outlives_its_server() {
     // Still mounted.
     let pool = data.open().await;
     assert_eq!(loop_devices_of(&data.path().join("pool.img")).len(), 1);
-    let read = |disk: cabana_runtime::Disk| std::fs::read_to_string(path_of(&disk.dir).join("upper/file"));
+    let read = |disk: cabana_storage::Disk| std::fs::read_to_string(path_of(&disk.dir).join("upper/file"));
     let disk = pool.open_disk(&sandbox(1)).await.expect("an answer").expect("the disk");
     assert_eq!(read(disk).expect("read"), "content");
     drop(pool);

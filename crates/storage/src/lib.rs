@@ -1,0 +1,13 @@
+//! Disks of sandboxes and root filesystems of templates: the [`Pool`] that keeps them, [`pack`] that makes archives of disks, and
+//! [`cold`] storage for the archives.
+
+#![forbid(unsafe_code)]
+
+pub mod cold;
+pub mod error;
+pub mod pack;
+pub mod pool;
+
+pub use cold::{ColdConfig, ColdStore};
+pub use error::Error;
+pub use pool::{Disk, NewTree, Pool, PoolConfig, PoolKind, Tree};
