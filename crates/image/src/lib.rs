@@ -1,10 +1,11 @@
-//! OCI images and Dockerfiles: what templates are made from. Pulls images from registries or reads them from local
-//! files, unpacks their layers safely into a directory, and turns a Dockerfile into a plan of steps. Knows nothing of
-//! sandboxes: who runs the steps, and where, is decided by the caller.
+//! OCI images, Dockerfiles and Debian packages: what templates are made from. Pulls images from registries or reads them from
+//! local files, unpacks their layers safely into a directory, turns a Dockerfile into a plan of steps, and installs the default
+//! root filesystem. Knows nothing of sandboxes: the caller decides who runs the steps, and where.
 
 #![forbid(unsafe_code)]
 
 pub mod blobs;
+pub mod debian;
 pub mod digest;
 pub mod dockerfile;
 pub mod error;

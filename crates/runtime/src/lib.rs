@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 pub mod backend;
-pub mod debian;
 pub mod error;
 pub mod native;
 

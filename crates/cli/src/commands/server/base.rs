@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use cabana_runtime::debian::{self, Progress};
+use cabana_image::debian::{self, Progress};
 use cabana_server::{Boot, Config, TemplateSpec, Templates};
 use cabana_storage::Pool;
 use cabana_types::limits::PIDS;
@@ -47,7 +47,11 @@ impl Base {
                 disk_mb: limits.disk_mb,
                 pids: PIDS,
             },
-            boot: Boot { default_user: DEFAULT_USER.to_owned(), ..Boot::default() },
+            boot: Boot {
+                default_user: DEFAULT_USER.to_owned(),
+                env: debian::ENVIRONMENT.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+                ..Boot::default()
+            },
         };
         templates.ensure(spec.clone()).await?;
         Ok(Self { pool: pool.clone(), templates, spec, has_earlier })
@@ -77,15 +81,21 @@ impl Base {
         let show = |progress: Progress| {
             bar.show(thousandths(progress.fraction), &progress.phase.to_string());
         };
-        let built = debian::build_base(&self.pool, &self.spec.build, show).await;
+        let built = self.install(show).await;
         bar.finish();
-        built.map_err(|e| {
-            Failure::from(e)
+        built.map_err(|failure| {
+            failure
                 .context("the template base could not be made")
-                .hint("it needs mmdebstrap and a Debian mirror: `cabana doctor` checks the first, `apt-get update` the second")
+                .hint("it needs mmdebstrap, a Debian mirror and a Python package index: `cabana doctor` checks the first, `apt-get update` the second; PIP_INDEX_URL names another index")
         })?;
         self.templates.ensure(TemplateSpec { ready: true, ..self.spec.clone() }).await?;
         Ok(())
+    }
+
+    async fn install(&self, show: impl Fn(Progress) + Send) -> Result<(), Failure> {
+        let new = self.pool.begin_build(&self.spec.build).await?;
+        let new = debian::Base::default().install(new.rootfs().to_owned(), new, show).await?;
+        Ok(new.commit().await?)
     }
 }
 

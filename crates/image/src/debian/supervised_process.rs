@@ -1,64 +1,61 @@
-//! Running long programs so that they cannot outlive us: in namespaces of their own, killed with everything that they started when we
-//! stop, are killed, or no longer care. Their mounts vanish with them.
+//! Runs a program that cannot outlive the server: in PID and mount namespaces of its own, killed with all its descendants on
+//! request, or when the server exits or is killed. Its mounts go with the namespace.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
 use cabana_fs::program;
 
-use crate::Error;
+use super::Error;
 
-/// How many of a failed program's last lines are shown.
-const SHOWN: usize = 20;
-const LONGEST_LINE: u64 = 4096;
+/// Lines of a failed program's output that its error shows.
+const SHOWN_LINES: usize = 20;
+const MAX_LINE_BYTES: u64 = 4096;
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Ends the program that runs on it, from another thread.
+/// Runs one program at a time; [`kill`](Self::kill) ends it from another thread.
 #[derive(Debug, Default)]
-pub(super) struct Leash {
-    held: Mutex<Held>,
+pub(super) struct SupervisedProcess {
+    state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
-    pulled: bool,
+struct State {
+    killed: bool,
     process: Option<OwnedFd>,
 }
 
-impl Leash {
-    /// Kills what is running, and what would be started later.
-    pub(super) fn pull(&self) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.pulled = true;
-        if let Some(process) = &held.process {
+impl SupervisedProcess {
+    /// Kills the running program; later ones are not started.
+    pub(super) fn kill(&self) {
+        let mut state = self.lock();
+        state.killed = true;
+        if let Some(process) = &state.process {
             let _ = pidfd_send_signal(process, Signal::KILL);
         }
     }
 
-    fn hold(&self, process: OwnedFd) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.pulled {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn started(&self, process: OwnedFd) {
+        let mut state = self.lock();
+        if state.killed {
             let _ = pidfd_send_signal(&process, Signal::KILL);
         }
-        held.process = Some(process);
+        state.process = Some(process);
     }
 
-    fn is_pulled(&self) -> bool {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).pulled
-    }
-
-    fn let_go(&self) {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).process = None;
-    }
-
-    /// Runs a program to its end on the calling thread, which must be one that lives until then: the kernel kills the program when the
-    /// thread that started it ends. Lines that it prints go to `line`.
+    /// Runs a program to its end on the calling thread, passing each line of its output to `line`. The kernel kills the program
+    /// when the thread that started it ends, so this must not be a thread of a pool.
     pub(super) fn run(
         &self,
         name: &'static str,
@@ -68,14 +65,12 @@ impl Leash {
         mut line: impl FnMut(&str),
     ) -> Result<(), Error> {
         let io = |source| Error::Io { action: name, source };
-        let missing =
-            |program: &str| Error::Unsupported(format!("{program} is not installed: apt-get install {program}"));
-        // Not started at all: what is killed while it starts may leave a child that does not know yet to end with it.
-        if self.is_pulled() {
+        // Do not start it at all: a process killed during startup may leave a child that has no death signal set yet.
+        if self.lock().killed {
             return Err(Error::Program { program: name, output: "it was stopped before it began".to_owned() });
         }
-        let program = program::find(name).ok_or_else(|| missing(name))?;
-        let setpriv = program::find("setpriv").ok_or_else(|| missing("util-linux"))?;
+        let program = program::find(name).ok_or(Error::NotInstalled(name))?;
+        let setpriv = program::find("setpriv").ok_or(Error::NotInstalled("util-linux"))?;
         let (mut reader, writer) = std::io::pipe().map_err(io)?;
         let mut command = Command::new(setpriv);
         command
@@ -91,13 +86,13 @@ impl Leash {
                 "--mount-proc",
             ])
             .args(["--fork", "--kill-child=KILL", "--"])
-            // The shell is the first process of the namespace, so that the program need not care for orphans.
+            // The shell is PID 1 of the namespace, so that the program need not reap orphans.
             .args(["/bin/sh", "-c", "umask 022; \"$@\"; exit $?", "sh"])
             .arg(program)
             .args(arguments)
             .current_dir("/")
             .env_clear()
-            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("PATH", PATH)
             .env("HOME", "/root")
             .env("LC_ALL", "C.UTF-8")
             .env("DEBIAN_FRONTEND", "noninteractive")
@@ -106,11 +101,11 @@ impl Leash {
             .stdout(writer.try_clone().map_err(io)?)
             .stderr(writer);
         let mut child = command.spawn().map_err(io)?;
-        // It holds the writing end of the pipe, which would never end.
+        // It holds the pipe's write end: without this the reader would never see its end.
         drop(command);
         let pid = Pid::from_child(&child);
         match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(process) => self.hold(process),
+            Ok(process) => self.started(process),
             Err(error) => {
                 let _ = child.kill();
                 let _ = child.wait();
@@ -118,12 +113,12 @@ impl Leash {
             }
         }
         if let Some(mut stdin) = child.stdin.take() {
-            // A program that does not read its input says why in its output.
+            // If the program does not read its input, its output says why.
             let _ = stdin.write_all(input.as_bytes());
         }
         let last = read_lines(&mut reader, &mut line);
         let status = child.wait();
-        self.let_go();
+        self.lock().process = None;
         match status.map_err(io)? {
             status if status.success() => Ok(()),
             status => {
@@ -135,14 +130,14 @@ impl Leash {
     }
 }
 
-/// Hands the lines on and keeps the last ones.
+/// Passes each line on and returns the last ones.
 fn read_lines(reader: &mut impl Read, line: &mut impl FnMut(&str)) -> VecDeque<String> {
     let mut reader = BufReader::new(reader);
     let mut last = VecDeque::new();
     let mut bytes = Vec::new();
     loop {
         bytes.clear();
-        match (&mut reader).take(LONGEST_LINE).read_until(b'\n', &mut bytes) {
+        match (&mut reader).take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes) {
             Ok(0) | Err(_) => return last,
             Ok(_) => {}
         }
@@ -152,16 +147,16 @@ fn read_lines(reader: &mut impl Read, line: &mut impl FnMut(&str)) -> VecDeque<S
             continue;
         }
         line(text);
-        if last.len() == SHOWN {
+        if last.len() == SHOWN_LINES {
             last.pop_front();
         }
         last.push_back(text.to_owned());
     }
 }
 
-/// Makes the calls that wait for the disk do nothing, for this thread and what it starts. A package manager makes thousands; the pool writes
-/// everything to disk once, before the result gets its name.
-pub(super) fn never_wait_for_the_disk() {
+/// Turns fsync and the like into no-ops for this thread and its children. Package managers call them thousands of times; the
+/// pool syncs the finished tree once, before it gets its name.
+pub(super) fn disable_fsync() {
     let calls = [
         libc::SYS_fsync,
         libc::SYS_fdatasync,
@@ -177,7 +172,7 @@ pub(super) fn never_wait_for_the_disk() {
         seccompiler::apply_filter(&BpfProgram::try_from(filter)?)
     })();
     if let Err(error) = applied {
-        tracing::debug!(%error, "the build will be slower");
+        tracing::debug!(%error, "fsync stays enabled; the build will be slower");
     }
 }
 
@@ -187,39 +182,40 @@ mod tests {
 
     use super::*;
 
-    fn shell(leash: &Leash, script: &str, line: impl FnMut(&str)) -> Result<(), Error> {
-        leash.run("sh", vec!["-s".into()], Vec::new(), script.to_owned(), line)
+    fn shell(process: &SupervisedProcess, script: &str, line: impl FnMut(&str)) -> Result<(), Error> {
+        process.run("sh", vec!["-s".into()], Vec::new(), script.to_owned(), line)
     }
 
     #[test]
     fn a_failed_program_shows_its_last_lines() {
-        let error = shell(&Leash::default(), "seq 1 50; echo oops >&2; exit 3", |_| ()).expect_err("it failed");
+        let error =
+            shell(&SupervisedProcess::default(), "seq 1 50; echo oops >&2; exit 3", |_| ()).expect_err("it failed");
         let Error::Program { output, .. } = error else { panic!("{error}") };
         let lines: Vec<&str> = output.lines().collect();
-        assert_eq!((lines.len(), lines[0], lines[19]), (SHOWN + 1, "32", "oops"));
+        assert_eq!((lines.len(), lines[0], lines[19]), (SHOWN_LINES + 1, "32", "oops"));
         assert!(lines[20].contains('3'), "{output}");
     }
 
     #[test]
-    fn a_pulled_leash_ends_everything_that_was_started() {
-        let leash = Leash::default();
+    fn kill_ends_all_descendants() {
+        let process = SupervisedProcess::default();
         let mark = format!("86400.{}", std::process::id());
         let start = Instant::now();
         std::thread::scope(|scope| {
             // Even what detaches itself.
             let script = format!("setsid sleep {mark} & sleep {mark} & echo up; wait");
             let (up, is_up) = std::sync::mpsc::channel();
-            let leash = &leash;
-            let run = scope.spawn(move || shell(leash, &script, |_| up.send(()).expect("somebody waits")));
+            let process = &process;
+            let run = scope.spawn(move || shell(process, &script, |_| up.send(()).expect("somebody waits")));
             is_up.recv().expect("it is up");
             let came = wait(|| running(&mark) == 2);
-            leash.pull();
+            process.kill();
             assert!(run.join().expect("no panic").is_err());
             assert!(came, "they did not start");
         });
         assert!(wait(|| running(&mark) == 0), "something is left");
-        // Nothing can be started on it any more.
-        assert!(shell(&leash, "sleep 86400", |_| ()).is_err());
+        // Later programs are not started.
+        assert!(shell(&process, "sleep 86400", |_| ()).is_err());
         assert!(start.elapsed() < Duration::from_secs(60));
     }
 

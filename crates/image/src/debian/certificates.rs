@@ -1,5 +1,5 @@
-//! Certificate authorities that the host trusts and Debian does not know: behind a proxy that opens TLS connections, a sandbox without them
-//! reaches nothing.
+//! Certificate authorities that the host trusts and Debian does not ship: behind a proxy that intercepts TLS, a sandbox without
+//! them cannot connect to anything.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
-const LARGEST_BUNDLE: u64 = 8 << 20;
-const LARGEST_CERTIFICATE: usize = 64 << 10;
-const MOST: usize = 500;
-const MOST_FILES: usize = 2000;
+const MAX_BUNDLE_BYTES: u64 = 8 << 20;
+const MAX_CERTIFICATE_BYTES: usize = 64 << 10;
+const MAX_CERTIFICATES: usize = 500;
+const MAX_FILES: usize = 2000;
 
-/// What a host of Debian's family trusts, and the part of it that came with its packages. Those may be older than the new root
-/// filesystem's: an authority that Debian has dropped since must not come back.
+/// The bundle of a Debian-like host, and the part of it that came from packages. Those packages may be older than the new root
+/// filesystem's, and an authority that Debian has dropped since must not come back.
 const BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
 const PACKAGED: &str = "/usr/share/ca-certificates";
 
-/// Where administrators put their own, by distribution.
+/// Directories for an administrator's own certificates, by distribution.
 const ADDED: [&str; 4] = [
     "/usr/local/share/ca-certificates",
     "/etc/pki/ca-trust/source/anchors",
@@ -25,7 +25,7 @@ const ADDED: [&str; 4] = [
     "/etc/pki/trust/anchors",
 ];
 
-/// What the host's administrators trust beyond `known` (the text of a bundle), each as PEM.
+/// The authorities that the host trusts beyond `known` (the text of a bundle), each as PEM.
 pub(super) fn beyond(known: &str) -> Vec<String> {
     let mut known = known.to_owned();
     let mut found: Vec<PathBuf> = ADDED.iter().flat_map(|directory| files(Path::new(directory), 3)).collect();
@@ -37,7 +37,7 @@ pub(super) fn beyond(known: &str) -> Vec<String> {
     difference(&known, found.iter().map(|file| read(file)))
 }
 
-/// The files of a directory and those in it, in order.
+/// The files below a directory, sorted.
 fn files(directory: &Path, depth: u32) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -47,13 +47,13 @@ fn files(directory: &Path, depth: u32) -> Vec<PathBuf> {
         true => Vec::new(),
         false => vec![path],
     };
-    paths.into_iter().flat_map(inner).take(MOST_FILES).collect()
+    paths.into_iter().flat_map(inner).take(MAX_FILES).collect()
 }
 
 fn read(path: &Path) -> String {
     let mut text = Vec::new();
-    // What cannot be read adds nothing.
-    let _ = std::fs::File::open(path).and_then(|file| file.take(LARGEST_BUNDLE).read_to_end(&mut text));
+    // An unreadable file counts as empty.
+    let _ = std::fs::File::open(path).and_then(|file| file.take(MAX_BUNDLE_BYTES).read_to_end(&mut text));
     String::from_utf8_lossy(&text).into_owned()
 }
 
@@ -62,7 +62,7 @@ fn difference(known: &str, texts: impl Iterator<Item = String>) -> Vec<String> {
     let mut more = Vec::new();
     for text in texts {
         for body in bodies(&text) {
-            if more.len() < MOST && seen.insert(body.clone()) {
+            if more.len() < MAX_CERTIFICATES && seen.insert(body.clone()) {
                 more.push(pem(&body));
             }
         }
@@ -70,12 +70,12 @@ fn difference(known: &str, texts: impl Iterator<Item = String>) -> Vec<String> {
     more
 }
 
-/// The certificates of a text, as base64 without line ends, so that they can be compared.
+/// The certificates of a text as base64 without line breaks, to compare them.
 fn bodies(text: &str) -> impl Iterator<Item = String> {
     text.split(BEGIN).skip(1).filter_map(|part| {
         let body: String = part.split_once(END)?.0.split_whitespace().collect();
         let base64 = |b: u8| b.is_ascii_alphanumeric() || b == b'+' || b == b'/' || b == b'=';
-        (!body.is_empty() && body.len() <= LARGEST_CERTIFICATE && body.bytes().all(base64)).then_some(body)
+        (!body.is_empty() && body.len() <= MAX_CERTIFICATE_BYTES && body.bytes().all(base64)).then_some(body)
     })
 }
 
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_new_is_taken_and_only_once() {
+    fn new_certificates_are_added_once() {
         let (a, b) = (pem(&"QUFB".repeat(40)), pem("QkJC"));
         let known = format!("# a remark\n{a}");
         let windows = a.replace('\n', "\r\n");

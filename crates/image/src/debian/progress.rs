@@ -1,17 +1,17 @@
-//! How far the build is, from what `mmdebstrap`, `apt` and `dpkg` print.
+//! Progress of the build, from the output of `mmdebstrap`, `apt` and `dpkg`.
 
 use std::fmt;
 
-/// What the build is doing.
+/// Phase of the build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Fetching package lists and packages.
     Downloading,
     /// Writing files.
     Unpacking,
-    /// Running the packages' own set-up.
+    /// Running the packages' configuration scripts.
     Configuring,
-    /// Our own set-up, and writing everything to disk.
+    /// Our own configuration, and the final sync.
     Finishing,
 }
 
@@ -26,19 +26,19 @@ impl fmt::Display for Phase {
     }
 }
 
-/// How far the build is.
+/// Progress of the build.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// What it is doing.
+    /// The current phase.
     pub phase: Phase,
-    /// The part of the whole that is done, 0 to 1; never falls.
+    /// The fraction that is done, 0 to 1; never decreases.
     pub fraction: f32,
 }
 
 /// Smaller steps are not reported.
 const STEP: f32 = 0.005;
 
-/// Where each stage begins, by the time that it takes.
+/// The fraction at which each stage begins, from measured durations.
 const EXTRACT: f32 = 0.06;
 const ESSENTIAL: f32 = 0.10;
 const REST: f32 = 0.18;
@@ -54,7 +54,7 @@ enum Stage {
     Rest,
 }
 
-/// Follows a build line by line.
+/// Tracks a build line by line.
 #[derive(Debug)]
 pub(super) struct Follower {
     stage: Stage,
@@ -77,19 +77,19 @@ impl Follower {
         }
     }
 
-    /// Takes a line; says how far things are, if that is worth saying.
+    /// Reads a line; returns the progress if it changed noticeably.
     pub(super) fn line(&mut self, line: &str) -> Option<Progress> {
-        let phase = self.take(line)?;
+        let phase = self.phase_of(line)?;
         self.report(phase)
     }
 
-    /// Packages are done.
+    /// All packages are installed.
     pub(super) fn finishing(&mut self) -> Progress {
         self.last = Progress { phase: Phase::Finishing, fraction: CONFIGURED.max(self.last.fraction) };
         self.last
     }
 
-    fn take(&mut self, line: &str) -> Option<Phase> {
+    fn phase_of(&mut self, line: &str) -> Option<Phase> {
         if let Some(message) = line.strip_prefix("I: ") {
             return self.enter(message);
         }
@@ -103,7 +103,7 @@ impl Follower {
             self.fetched += 1.0;
             return Some(Phase::Downloading);
         }
-        // A package of its own that mmdebstrap begins with.
+        // A package that mmdebstrap unpacks before the first stage.
         if self.stage == Stage::Lists {
             return None;
         }
@@ -113,7 +113,7 @@ impl Follower {
         }
         if line.starts_with("Setting up ") {
             self.configured += 1.0;
-            // Some are set up in between; then it is still unpacking.
+            // Some packages are configured while others are still being unpacked.
             let all = self.unpacked + 0.5 >= self.packages;
             return Some(if all { Phase::Configuring } else { Phase::Unpacking });
         }
@@ -192,7 +192,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_text_confuses_it(lines in proptest::collection::vec("(I: |Get:|Unpacking |Setting up |[0-9]{0,9} newly installed|\\PC){0,3}", 0..20)) {
+        fn any_text_gives_valid_progress(lines in proptest::collection::vec("(I: |Get:|Unpacking |Setting up |[0-9]{0,9} newly installed|\\PC){0,3}", 0..20)) {
             let mut follower = Follower::new();
             let mut last = 0.0;
             for progress in lines.iter().filter_map(|l| follower.line(l)) {

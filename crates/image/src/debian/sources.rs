@@ -1,11 +1,10 @@
-//! Which package mirrors to use: the host's own, if it runs the same release, because they are near and known to be reachable.
-//! Repositories of third parties are never taken, even where they use the same suite names.
+//! Chooses package mirrors: the host's own if it runs the same release, because they are near and known to be reachable.
+//! Third-party repositories are never used, even where they use the same suite names.
 
 use std::io::Read;
 use std::path::Path;
 
-/// Larger files are no package sources.
-const LARGEST_FILE: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// One repository: `deb uri suite main`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,11 +12,11 @@ struct Entry {
     uri: String,
     suite: String,
     components: Vec<String>,
-    /// The keys that must have signed it, if that is said.
+    /// `signed-by`.
     keys: Option<String>,
 }
 
-/// The host's mirrors of a release as lines of a `sources.list`; empty if the host does not run it or none is known.
+/// The host's mirrors of a release as lines of a `sources.list`; empty if the host runs another release or has none.
 pub(super) fn host_mirrors(codename: &str, keyring: Option<&Path>) -> Vec<String> {
     let release = read(Path::new("/etc/os-release"));
     if value(&release, "ID") != Some("debian") || value(&release, "VERSION_CODENAME") != Some(codename) {
@@ -40,7 +39,7 @@ pub(super) fn host_mirrors(codename: &str, keyring: Option<&Path>) -> Vec<String
 
 fn read(path: &Path) -> String {
     let mut text = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(LARGEST_FILE).read_to_end(&mut text));
+    let read = std::fs::File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut text));
     if read.is_err() {
         return String::new();
     }
@@ -115,7 +114,7 @@ fn stanza(fields: &[(String, String)]) -> Vec<Entry> {
     words("uris").flat_map(|uri| words("suites").map(|suite| entry(uri.clone(), suite)).collect::<Vec<_>>()).collect()
 }
 
-/// Who a repository says it is, if the host has its index.
+/// The `Origin` of a repository, if the host has its index.
 fn origin(lists: &Path, entry: &Entry) -> Option<String> {
     let place = entry.uri.split_once("://")?.1.trim_end_matches('/');
     let name = format!("{}_dists_{}", place.replace('/', "_"), entry.suite.replace('/', "_"));
@@ -123,7 +122,7 @@ fn origin(lists: &Path, entry: &Entry) -> Option<String> {
     text.lines().find_map(|l| l.strip_prefix("Origin:")).map(|o| o.trim().to_owned())
 }
 
-/// For each suite of the release, the one repository that is surest to be Debian's.
+/// For each suite of the release, the repository that is most certainly Debian's.
 fn choose(
     entries: &[Entry],
     codename: &str,
@@ -146,7 +145,7 @@ fn choose(
     chosen.iter().map(|e| format!("deb {keys}{} {} main", e.uri, e.suite)).collect()
 }
 
-/// How sure it is that this is a mirror of Debian: 0 is certain, `None` is no.
+/// How doubtful it is that this is a mirror of Debian: 0 is certain, `None` means it is not one.
 fn doubt(entry: &Entry, origin: &impl Fn(&Entry) -> Option<String>) -> Option<u8> {
     let place = entry.uri.strip_prefix("http://").or_else(|| entry.uri.strip_prefix("https://"))?;
     let plain = |c: char| c.is_ascii_graphic() && !"[]\"'\\".contains(c);
@@ -157,7 +156,7 @@ fn doubt(entry: &Entry, origin: &impl Fn(&Entry) -> Option<String>) -> Option<u8
     if !fits {
         return None;
     }
-    // Keys given inline are somebody else's; Debian's are a file with a known name.
+    // Inline keys belong to third parties; Debian's are a file with a known name.
     let keys = entry.keys.as_deref().map(|k| k.contains("/debian-archive-"));
     match (keys, origin(entry).as_deref()) {
         (Some(false), _) => None,
@@ -220,14 +219,14 @@ deb-src http://mirror.example/debian bookworm main
     }
 
     #[test]
-    fn others_alone_are_nothing() {
+    fn third_parties_alone_give_no_mirror() {
         assert_eq!(choose(&one_line_entries(THEIRS), "bookworm", None, nothing_known), Vec::<String>::new());
         let updates = one_line_entries("deb http://mirror.example/debian bookworm-updates main");
         assert_eq!(choose(&updates, "bookworm", None, nothing_known), Vec::<String>::new());
     }
 
     #[test]
-    fn the_index_says_who_it_is() {
+    fn the_origin_of_the_index_decides() {
         let text = "deb http://a.example/debian bookworm main\ndeb http://b.example/debian bookworm main\n";
         let origin = |e: &Entry| Some(if e.uri.contains("b.ex") { "Debian" } else { "Vendor" }.to_owned());
         let lines = choose(&one_line_entries(text), "bookworm", None, origin);
@@ -254,7 +253,7 @@ deb-src http://mirror.example/debian bookworm main
         }
 
         #[test]
-        fn both_forms_say_the_same(
+        fn both_forms_are_equivalent(
             host in "[a-z]{1,10}(\\.[a-z]{2,5}){1,2}", path in "(/[a-z]{1,5}){0,2}", security in any::<bool>(), spaces in "[ \t]{1,3}"
         ) {
             let uri = format!("http://{host}{path}/debian");
