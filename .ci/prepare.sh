@@ -1,4 +1,4 @@
-# What ./run and ./test both need: root, a few Debian packages, a Rust toolchain, and the two programs. Sourced, not run.
+# What ./run and ./test both need: root, a few Debian packages, a Rust toolchain, and the program. Sourced, not run.
 # Everything here is a quick no-op when it is already there.
 
 export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin:$HOME/.cargo/bin"
@@ -9,6 +9,11 @@ die() {
     [ $# -lt 2 ] || { say; say "hint: $2"; }
     exit 1
 }
+
+. .ci/progress.sh
+
+# CPU time of a build from nothing, measured; for the estimate that is shown.
+FIRST_BUILD_CPU_SECONDS=1000
 
 # Settings for cargo beside those of the repository, where CABANA_CARGO_CONFIG names a file of them. The guest is always compiled as for people.
 cargo_config=(${CABANA_CARGO_CONFIG:+--config "$CABANA_CARGO_CONFIG"})
@@ -49,24 +54,35 @@ need_rust() {
     at_least "${have%%-*}" "$want" || die "Rust $want or newer is needed; this is $have" "rustup update stable"
 }
 
-# Builds target/release/cabana and, beside it, the static target/release/cabana-guest. With `--tests`, after the Rust tests: of what they
-# have compiled. Without, dependencies have other features (those of test dependencies are missing) and are compiled again.
-build() {
+# Builds the static target/release/cabana-guest, and has later cargo calls embed it in `cabana`. Call it before any of them: with and
+# without it, the program is compiled twice.
+build_guest() {
     need_packages cc=build-essential
     need_rust
     local triple guest
     triple=$(rustc -vV | sed -n 's/^host: //p')
-    # Of the whole workspace, so that dependencies get the same features whatever is built.
-    cargo build --quiet --release --workspace "${cargo_config[@]}" --bin cabana "$@"
     # Naming the target keeps the flags away from build scripts and macros, and gives the guest its own directory.
-    RUSTFLAGS="-C target-feature=+crt-static" \
-        cargo build --quiet --package cabana-guest --profile guest --target "$triple"
+    with_progress "guest program" env RUSTFLAGS="-C target-feature=+crt-static" \
+        cargo build --package cabana-guest --profile guest --target "$triple"
     guest=target/$triple/guest/cabana-guest
     if ! cmp -s "$guest" target/release/cabana-guest; then
+        mkdir -p target/release
         # A rename, because the old file may be in use.
         install -m 0755 "$guest" target/release/.cabana-guest.new
         mv -f target/release/.cabana-guest.new target/release/cabana-guest
     fi
+    export CABANA_GUEST_PROGRAM=$PWD/target/release/cabana-guest
+}
+
+# Builds target/release/cabana with its guest. With `--tests`, after the Rust tests: from what they have compiled. Without, dependencies
+# have other features (those of test dependencies are missing) and are compiled again.
+build() {
+    if [ ! -e target/release/cabana ]; then
+        say "first build: about $((FIRST_BUILD_CPU_SECONDS / 60 / $(nproc) + 1)) minutes on $(nproc) cores; later ones take seconds"
+    fi
+    build_guest
+    # Of the whole workspace, so that dependencies get the same features whatever is built.
+    with_progress "cabana" cargo build --release --workspace "${cargo_config[@]}" --bin cabana "$@"
 }
 
 # What a server needs at run time.

@@ -1,27 +1,52 @@
-//! Where the guest daemon's executable is.
+//! The guest's executable: embedded in released programs, a file in development.
 
+use std::borrow::Cow;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cabana_types::env;
 
+use crate::failure::Failure;
+
+/// Set by `build.rs` if the guest was there at build time.
+#[cfg(embedded_guest)]
+static EMBEDDED: Option<&[u8]> = Some(include_bytes!(env!("CABANA_EMBEDDED_GUEST")));
+#[cfg(not(embedded_guest))]
+static EMBEDDED: Option<&[u8]> = None;
+
 /// Its name beside `cabana`.
 const NAME: &str = "cabana-guest";
 
-/// The file named by the environment, or the one beside this program. It may be missing.
-pub(crate) fn locate() -> PathBuf {
+pub(crate) const REMEDY: &str = "put cabana-guest beside cabana, or name it in CABANA_GUEST";
+
+/// The file to use: the one that the environment names or, if none is embedded, the one beside this program.
+pub(crate) fn file() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(env::GUEST).filter(|v| !v.is_empty()) {
-        return PathBuf::from(named);
+        return Some(PathBuf::from(named));
     }
-    let own = std::env::current_exe().unwrap_or_default();
-    own.with_file_name(NAME)
+    let own = || std::env::current_exe().unwrap_or_default();
+    EMBEDDED.is_none().then(|| own().with_file_name(NAME))
 }
 
-/// Whether a file can be executed as the guest: inside a sandbox there are no shared libraries for it.
-pub(crate) fn check(path: &Path) -> Result<(), String> {
-    use std::os::unix::fs::PermissionsExt;
-    let metadata = std::fs::metadata(path).map_err(|e| e.to_string())?;
+/// Describes the guest that will be used, or why it cannot be.
+pub(crate) fn check() -> Result<String, String> {
+    let Some(path) = file() else { return Ok("embedded".to_owned()) };
+    let metadata = fs::metadata(&path).map_err(|e| format!("{} cannot be used: {e}", path.display()))?;
     if !metadata.is_file() || metadata.permissions().mode() & 0o111 == 0 {
-        return Err("it is not an executable file".to_owned());
+        return Err(format!("{} cannot be used: it is not an executable file", path.display()));
     }
-    Ok(())
+    Ok(path.display().to_string())
+}
+
+/// The bytes of a file, or of the embedded guest if none is given.
+pub(crate) fn read(file: Option<&Path>) -> Result<Cow<'static, [u8]>, Failure> {
+    match (file, EMBEDDED) {
+        (Some(path), _) => match fs::read(path) {
+            Ok(bytes) => Ok(Cow::Owned(bytes)),
+            Err(e) => Err(Failure::from(e).context(format!("cannot read the guest program {}", path.display()))),
+        },
+        (None, Some(bytes)) => Ok(Cow::Borrowed(bytes)),
+        (None, None) => Err(Failure::yours("no guest program is embedded").hint(REMEDY)),
+    }
 }

@@ -53,7 +53,7 @@ fn explain(error: &clap::Error) -> ExitCode {
 fn start(cli: Cli, out: Output) -> Outcome {
     // It clones processes, which a program with threads must not: nothing may start one before this.
     if let Command::Launcher { guest } = &cli.command {
-        cabana_jail::launcher::main(guest)?;
+        cabana_jail::launcher::main(&guest_program::read(guest.as_deref())?)?;
         return Ok(0);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()

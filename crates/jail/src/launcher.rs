@@ -36,7 +36,7 @@ pub type Reply = Box<dyn FnOnce(Result<Launched, Error>) + Send>;
 /// The server's handle of the launcher. Starts it when needed, and again if it died.
 pub struct Launcher {
     program: PathBuf,
-    guest: PathBuf,
+    guest: Option<PathBuf>,
     running: Mutex<Option<Running>>,
 }
 
@@ -47,9 +47,10 @@ struct Running {
 }
 
 impl Launcher {
-    /// Starts the launcher: `program launcher <guest>`.
-    pub fn start(program: &Path, guest: &Path) -> Result<Self, Error> {
-        let launcher = Self { program: program.to_owned(), guest: guest.to_owned(), running: Mutex::new(None) };
+    /// Starts the launcher: `program launcher [guest]`. Without a guest, the program has one embedded.
+    pub fn start(program: &Path, guest: Option<&Path>) -> Result<Self, Error> {
+        let guest = guest.map(Path::to_owned);
+        let launcher = Self { program: program.to_owned(), guest, running: Mutex::new(None) };
         launcher.lock().replace(launcher.spawn()?);
         Ok(launcher)
     }
@@ -90,7 +91,7 @@ impl Launcher {
         let (ours, theirs) = channel::pair().during("make the launcher's socket")?;
         let process = Command::new(&self.program)
             .arg("launcher")
-            .arg(&self.guest)
+            .args(&self.guest)
             .env_clear()
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())

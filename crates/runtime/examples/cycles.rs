@@ -29,8 +29,13 @@ async fn main() {
         assert!(copied.unwrap().success());
         new.commit().await.unwrap();
     }
-    let config =
-        NativeConfig { data_dir, program: program.into(), guest: guest.into(), spare_slots: 4, resolvers: Vec::new() };
+    let config = NativeConfig {
+        data_dir,
+        program: program.into(),
+        guest: Some(guest.into()),
+        spare_slots: 4,
+        resolvers: Vec::new(),
+    };
     let native = Native::open(config, pool).await.unwrap();
     let (mut ups, mut downs) = (Vec::new(), Vec::new());
     for number in 0..count.parse::<u32>().unwrap() {

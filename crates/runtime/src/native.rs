@@ -42,8 +42,8 @@ pub struct NativeConfig {
     pub data_dir: PathBuf,
     /// The program that has the subcommand `launcher`: `cabana` itself.
     pub program: PathBuf,
-    /// The guest daemon's executable.
-    pub guest: PathBuf,
+    /// The guest's executable; `None` if it is embedded in `program`.
+    pub guest: Option<PathBuf>,
     /// Network slots kept ready.
     pub spare_slots: usize,
     /// Where sandboxes' DNS queries go; empty for the host's resolvers.
@@ -68,7 +68,7 @@ impl Native {
         let records = Records::open(&instance.run_dir)?;
         instance.make_staging()?;
         let cgroups = Cgroups::open(&format!("cabana-{}", instance.name)).map_err(jail)?;
-        let launcher = Launcher::start(&config.program, &config.guest).map_err(jail)?;
+        let launcher = Launcher::start(&config.program, config.guest.as_deref()).map_err(jail)?;
         let in_use: Vec<u32> = records.list()?.into_iter().map(|(_, record)| record.slot).collect();
         let network = Network::open(
             NetworkConfig {

@@ -86,11 +86,9 @@ fn check_surroundings() -> Result<(), Failure> {
         return Err(Failure::yours("the server makes namespaces, mounts and network devices, which only root may")
             .hint("sudo cabana server"));
     }
-    let guest = guest_program::locate();
-    guest_program::check(&guest).map_err(|problem| {
-        Failure::yours(format!("the guest program {} cannot be used: {problem}", guest.display()))
-            .hint("put cabana-guest beside cabana, or name it in CABANA_GUEST")
-    })
+    guest_program::check()
+        .map(drop)
+        .map_err(|problem| Failure::yours(format!("the guest program {problem}")).hint(guest_program::REMEDY))
 }
 
 /// Before anything is made that would have to be taken down again.
@@ -120,7 +118,7 @@ async fn serve(config: &Config, context: &Context, shutdown: CancellationToken) 
     let native = NativeConfig {
         data_dir: config.data_dir.clone(),
         program: std::env::current_exe()?,
-        guest: guest_program::locate(),
+        guest: guest_program::file(),
         spare_slots: usize::try_from(config.network.spare_slots)?,
         resolvers: config.network.resolvers.iter().map(|ip| SocketAddr::new(*ip, DNS_PORT)).collect(),
     };

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -27,8 +28,9 @@ const NAMESPACES: u64 =
         | CLONE_NEWTIME;
 const CLONE_NEWTIME: u64 = 0x80;
 
-/// Runs the launcher until the socket at descriptor 0 is closed. The process must be single-threaded.
-pub fn main(guest: &Path) -> Result<(), Error> {
+/// Runs the launcher until the socket at descriptor 0 is closed. `guest` is the guest's executable. The process must be
+/// single-threaded.
+pub fn main(guest: &[u8]) -> Result<(), Error> {
     // Sandboxes are watched by descriptor; the kernel may forget their first processes at once.
     // SAFETY: no handler is installed.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
@@ -224,13 +226,11 @@ fn failed(id: SandboxId, message: &str) -> Answer {
 }
 
 /// The guest's executable in memory, sealed: nothing inside a sandbox can write to it, nor reach the host's file through `/proc/self/exe`.
-fn sealed_copy(guest: &Path) -> Result<OwnedFd, Error> {
-    let failed = |source| Error::Path { action: "read", path: guest.to_owned(), source };
-    let mut from = File::open(guest).map_err(failed)?;
+fn sealed_copy(guest: &[u8]) -> Result<OwnedFd, Error> {
     let copy = memfd_create("cabana-guest", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
         .during("make the guest's memory file")?;
     let mut to = File::from(copy);
-    std::io::copy(&mut from, &mut to).map_err(failed)?;
+    to.write_all(guest).map_err(|_| Error::Launcher("cannot copy the guest into memory"))?;
     let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
     fcntl_add_seals(&to, seals).during("seal the guest")?;
     Ok(to.into())

@@ -50,7 +50,7 @@ impl World {
         // World-accessible: the sandbox's root is nobody outside.
         fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let cgroups = Cgroups::open(&format!("cabana-jail-test-{}-{tag}", std::process::id())).unwrap();
-        let launcher = Launcher::start(&example("launcher"), &example("probe")).unwrap();
+        let launcher = Launcher::start(&example("launcher"), Some(&example("probe"))).unwrap();
         Self { id, dir, cgroups, launcher }
     }
 

@@ -128,12 +128,7 @@ fn memory() -> Fact {
 }
 
 fn guest() -> Fact {
-    let path = guest_program::locate();
-    let found = match guest_program::check(&path) {
-        Ok(()) => Ok(path.display().to_string()),
-        Err(problem) => Err(format!("{}: {problem}", path.display())),
-    };
-    required("guest program", found, "put cabana-guest beside cabana, or name it in CABANA_GUEST")
+    required("guest program", guest_program::check(), guest_program::REMEDY)
 }
 
 fn number(path: &str) -> Option<u64> {
