@@ -1,6 +1,8 @@
 //! Repository chores. `cargo xtask codegen` writes `crates/proto/src/generated` from `proto/` without protoc;
 //! `cargo xtask codegen --check` fails if what is committed differs from what would be written.
 
+mod package;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +15,8 @@ fn main() -> Result<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["codegen"] => codegen(&generated_dir()),
         ["codegen", "--check"] => check(),
-        _ => bail!("usage: cargo xtask codegen [--check]"),
+        ["package", ..] => package::package(&root(), &args[1..]),
+        _ => bail!("usage: cargo xtask codegen [--check] | package"),
     }
 }
 

@@ -84,11 +84,13 @@ pub(crate) enum Command {
     Doctor(commands::doctor::Args),
     Completions(commands::completions::Args),
     Openapi(commands::openapi::Args),
+    #[command(hide = true)]
+    Man(commands::man::Args),
     /// The process that clones sandboxes; started by the server
     #[command(hide = true)]
     Launcher {
-        /// The guest daemon's executable
-        guest: PathBuf,
+        /// The guest's executable, if it is not the embedded one
+        guest: Option<PathBuf>,
     },
 }
 

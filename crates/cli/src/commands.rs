@@ -14,6 +14,7 @@ pub(crate) mod key;
 pub(crate) mod kill;
 pub(crate) mod logs;
 pub(crate) mod ls;
+pub(crate) mod man;
 pub(crate) mod openapi;
 pub(crate) mod pause;
 pub(crate) mod recover;
@@ -78,6 +79,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Completions(args) => completions::run(&args, context),
         // `main` runs it before there are threads.
         Command::Launcher { .. } => Err(Failure::yours("the launcher cannot be started from here")),
+        Command::Man(args) => man::run(&args),
         Command::Openapi(args) => openapi::run(&args, context),
     }
 }

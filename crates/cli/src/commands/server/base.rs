@@ -49,7 +49,10 @@ impl Base {
             },
             boot: Boot {
                 default_user: DEFAULT_USER.to_owned(),
-                env: debian::ENVIRONMENT.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+                env: debian::ENVIRONMENT
+                    .iter()
+                    .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                    .collect(),
                 ..Boot::default()
             },
         };
