@@ -4,7 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use cabana_intake::Intake;
+use cabana_body_drain::TrackedBody;
 use cabana_types::guest::BRIDGE_PROTOCOL;
 use http::header::{CONNECTION, HeaderValue, UPGRADE};
 use http::{Request, Response, StatusCode};
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const BUFFER: usize = 32 << 10;
 
 /// Answers 101 and joins the two streams.
-pub(crate) async fn serve(request: Request<Intake>, query: &Query) -> Result<Response<Body>, Problem> {
+pub(crate) async fn serve(request: Request<TrackedBody>, query: &Query) -> Result<Response<Body>, Problem> {
     let wanted = request.headers().get(UPGRADE).is_some_and(|v| v.as_bytes() == BRIDGE_PROTOCOL.as_bytes());
     let port = query.get("port").and_then(|p| p.parse::<u16>().ok()).filter(|p| *p != 0);
     let (Some(port), true) = (port, wanted) else {

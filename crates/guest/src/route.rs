@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use cabana_intake::Intake;
+use cabana_body_drain::TrackedBody;
 use cabana_proto::filesystem::{FILESYSTEM_SERVICE_NAME, FilesystemServer};
 use cabana_proto::process::{PROCESS_SERVICE_NAME, ProcessServer};
 use cabana_types::guest::{ACTIVITY_PATH, BRIDGE_PATH, HOST_ONLY_PATHS, JOURNAL_PATH, READY_PATH, STOP_PATH};
@@ -67,7 +67,7 @@ impl Routes {
     }
 
     /// Answers one request.
-    pub(crate) async fn answer(&self, request: Request<Intake>, origin: Origin) -> Response<Body> {
+    pub(crate) async fn answer(&self, request: Request<TrackedBody>, origin: Origin) -> Response<Body> {
         let from_browser = request.headers().contains_key(ORIGIN);
         let mut response = match *request.method() {
             Method::OPTIONS if from_browser => preflight(),
@@ -81,7 +81,7 @@ impl Routes {
         response
     }
 
-    async fn dispatch(&self, request: Request<Intake>, origin: Origin) -> Result<Response<Body>, Problem> {
+    async fn dispatch(&self, request: Request<TrackedBody>, origin: Origin) -> Result<Response<Body>, Problem> {
         let path = request.uri().path();
         if HOST_ONLY_PATHS.contains(&path) {
             return match origin {
@@ -119,7 +119,7 @@ impl Routes {
     }
 
     /// Checks the token, or on `/files` the signature that may stand in for it.
-    fn admit(&self, request: &Request<Intake>) -> Result<(), Problem> {
+    fn admit(&self, request: &Request<TrackedBody>) -> Result<(), Problem> {
         let Some(expected) = self.guest.settings().access_token.clone() else { return Ok(()) };
         let path = request.uri().path();
         if path == "/health" && *request.method() == Method::GET {
@@ -139,7 +139,7 @@ impl Routes {
         }
     }
 
-    async fn host_only(&self, request: Request<Intake>) -> Result<Response<Body>, Problem> {
+    async fn host_only(&self, request: Request<TrackedBody>) -> Result<Response<Body>, Problem> {
         match (request.method().as_str(), request.uri().path()) {
             ("POST", "/init") => {
                 let change: init::Request = json_body(request, true).await?;
@@ -168,7 +168,7 @@ impl Routes {
         }
     }
 
-    async fn download(&self, request: &Request<Intake>) -> Result<Response<Body>, Problem> {
+    async fn download(&self, request: &Request<TrackedBody>) -> Result<Response<Body>, Problem> {
         let query = query(request)?;
         let account = self.account(query.get("username"))?;
         let workdir = self.guest.settings().default_workdir.clone();
@@ -177,7 +177,7 @@ impl Routes {
         download::serve(path, request.headers()).await
     }
 
-    async fn upload(&self, request: Request<Intake>) -> Result<Response<Body>, Problem> {
+    async fn upload(&self, request: Request<TrackedBody>) -> Result<Response<Body>, Problem> {
         let query = query(&request)?;
         let account = self.account(query.get("username"))?;
         let workdir = self.guest.settings().default_workdir.clone();
@@ -186,7 +186,7 @@ impl Routes {
         Box::pin(upload.receive(&parts.headers, body)).await
     }
 
-    async fn compose(&self, request: Request<Intake>) -> Result<Response<Body>, Problem> {
+    async fn compose(&self, request: Request<TrackedBody>) -> Result<Response<Body>, Problem> {
         let wanted: compose::Request = json_body(request, false).await?;
         let account = self.account(wanted.username.as_deref())?;
         let workdir = self.guest.settings().default_workdir.clone();
@@ -194,7 +194,7 @@ impl Routes {
         Ok(reply::json(StatusCode::OK, &written))
     }
 
-    async fn metrics(&self, request: &Request<Intake>, origin: Origin) -> Result<Response<Body>, Problem> {
+    async fn metrics(&self, request: &Request<TrackedBody>, origin: Origin) -> Result<Response<Body>, Problem> {
         let guest = Arc::clone(&self.guest);
         let told = (origin == Origin::Host).then(|| request.headers().clone());
         let measured = blocking::run(move || Ok::<_, Problem>(metrics::measure(&guest, told.as_ref()))).await?;
@@ -229,11 +229,14 @@ fn unknown() -> Problem {
     Problem::not_found("there is nothing at this path")
 }
 
-fn query(request: &Request<Intake>) -> Result<Query, Problem> {
+fn query(request: &Request<TrackedBody>) -> Result<Query, Problem> {
     Query::parse(request.uri().query()).ok_or_else(|| Problem::bad_request("the query cannot be read"))
 }
 
-async fn json_body<T: DeserializeOwned + Default>(request: Request<Intake>, may_be_empty: bool) -> Result<T, Problem> {
+async fn json_body<T: DeserializeOwned + Default>(
+    request: Request<TrackedBody>,
+    may_be_empty: bool,
+) -> Result<T, Problem> {
     let body = tokio::time::timeout(BODY_PATIENCE, Limited::new(request.into_body(), MAX_JSON).collect()).await;
     let body = body.map_err(|_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the request body did not arrive"))?;
     let bytes: Bytes = body

@@ -89,9 +89,9 @@ async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
     let service = service_fn(move |request: Request<Incoming>| {
         let (routes, unread) = (Arc::clone(&routes), Arc::clone(&unread));
         async move {
-            let (request, watch) = cabana_intake::watch(request);
+            let (request, drain) = cabana_body_drain::track(request);
             let response = Box::pin(routes.answer(request, origin)).await;
-            let response = watch.settle(response, false).await;
+            let response = drain.finish(response, false).await;
             if response.headers().get(CONNECTION).is_some_and(|value| value == "close") {
                 unread.store(true, Ordering::Relaxed);
             }

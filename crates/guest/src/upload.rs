@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_compression::tokio::bufread::GzipDecoder;
-use cabana_intake::Intake;
+use cabana_body_drain::TrackedBody;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, Response, StatusCode};
@@ -55,7 +55,7 @@ impl Written {
 
 impl Upload {
     /// Answers an upload.
-    pub(crate) async fn receive(self, headers: &HeaderMap, body: Intake) -> Result<Response<Body>, Problem> {
+    pub(crate) async fn receive(self, headers: &HeaderMap, body: TrackedBody) -> Result<Response<Body>, Problem> {
         let kind = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default().trim().to_owned();
         let media = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let metadata = metadata::from_headers(headers)?;
@@ -127,7 +127,7 @@ impl Upload {
 }
 
 /// The body as its sender meant it.
-fn decoded(headers: &HeaderMap, body: Intake) -> Result<Pieces, Problem> {
+fn decoded(headers: &HeaderMap, body: TrackedBody) -> Result<Pieces, Problem> {
     let encoding = headers.get(CONTENT_ENCODING).map(|v| v.as_bytes().trim_ascii().to_ascii_lowercase());
     let pieces = pieces(body);
     match encoding.as_deref() {
@@ -147,7 +147,7 @@ fn decoded(headers: &HeaderMap, body: Intake) -> Result<Pieces, Problem> {
     }
 }
 
-fn pieces(body: Intake) -> Pieces {
+fn pieces(body: TrackedBody) -> Pieces {
     futures_util::stream::try_unfold(body, |mut body| async move {
         loop {
             let frame = tokio::time::timeout(STALLED, body.frame()).await;

@@ -18,7 +18,7 @@ mod tunnel;
 use std::sync::Arc;
 
 use axum::body::Body;
-use cabana_intake::Intake;
+use cabana_body_drain::TrackedBody;
 use cabana_types::guest::DISK_USED_HEADER;
 use cabana_types::routing::{ACCESS_TOKEN_HEADER, API_KEY_HEADER, GUEST_PORT, Target};
 use cabana_types::{SandboxId, Secret};
@@ -94,7 +94,7 @@ impl Edge {
     }
 
     /// Answers a request for a sandbox, and hands back any other.
-    pub async fn route(&self, request: Request<Intake>) -> Result<Response<Body>, Request<Intake>> {
+    pub async fn route(&self, request: Request<TrackedBody>) -> Result<Response<Body>, Request<TrackedBody>> {
         if request.method() == Method::CONNECT {
             return Ok(answer::error(StatusCode::BAD_REQUEST, "CONNECT is not served here"));
         }
@@ -125,7 +125,7 @@ impl Edge {
         self.directory.find(|route| route.access_token.as_ref().is_some_and(is_sent))
     }
 
-    async fn answer_signed_link(&self, request: Request<Intake>) -> Response<Body> {
+    async fn answer_signed_link(&self, request: Request<TrackedBody>) -> Response<Body> {
         if is_preflight(request.method(), request.headers()) {
             return answer::preflight(request.headers());
         }
@@ -136,7 +136,7 @@ impl Edge {
         }
     }
 
-    async fn answer(&self, target: Target, request: Request<Intake>) -> Response<Body> {
+    async fn answer(&self, target: Target, request: Request<TrackedBody>) -> Response<Body> {
         if target.port == GUEST_PORT && is_preflight(request.method(), request.headers()) {
             return answer::preflight(request.headers());
         }
@@ -173,7 +173,13 @@ impl Edge {
     }
 
     /// Carries a request to a sandbox that is up.
-    async fn pass(&self, route: Arc<Route>, port: u16, mut request: Request<Intake>, busy: Busy) -> Response<Body> {
+    async fn pass(
+        &self,
+        route: Arc<Route>,
+        port: u16,
+        mut request: Request<TrackedBody>,
+        busy: Busy,
+    ) -> Response<Body> {
         if port == GUEST_PORT && host_only::is_host_only(request.uri().path()) {
             return answer::error(StatusCode::NOT_FOUND, "not found");
         }
@@ -220,7 +226,7 @@ impl Edge {
         }
     }
 
-    async fn tell_disk_used(&self, id: &SandboxId, request: &mut Request<Intake>) {
+    async fn tell_disk_used(&self, id: &SandboxId, request: &mut Request<TrackedBody>) {
         if let Some(disk_used) = &self.disk_used
             && let Some(bytes) = disk_used(id).await
         {

@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cabana_intake::Intake;
+use cabana_body_drain::TrackedBody;
 use cabana_types::guest::{BRIDGE_PATH, BRIDGE_PROTOCOL};
 use cabana_types::routing::{ACCESS_TOKEN_HEADER, GUEST_PORT};
 use http::header::{CONNECTION, HOST, UPGRADE};
@@ -34,7 +34,7 @@ const MAX_BUFFER: usize = 128 * 1024;
 const MAX_HEADERS: usize = 200;
 
 /// Opens a connection to a port.
-pub(super) async fn dial(reach: &Reach, port: u16) -> Result<SendRequest<Intake>, Refusal> {
+pub(super) async fn dial(reach: &Reach, port: u16) -> Result<SendRequest<TrackedBody>, Refusal> {
     let place = reach.place().ok_or(Refusal::Crowded)?;
     if port == GUEST_PORT {
         let stream = to_guest(reach).await.map_err(|error| closed(reach, port, &error))?;
@@ -63,7 +63,7 @@ pub(super) async fn dial(reach: &Reach, port: u16) -> Result<SendRequest<Intake>
     }
 }
 
-async fn finish<T>(reach: &Reach, port: u16, io: T, place: Place) -> Result<SendRequest<Intake>, Refusal>
+async fn finish<T>(reach: &Reach, port: u16, io: T, place: Place) -> Result<SendRequest<TrackedBody>, Refusal>
 where
     T: Read + Write + Unpin + Send + 'static,
 {

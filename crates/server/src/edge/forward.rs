@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
-use cabana_intake::Intake;
+use cabana_body_drain::TrackedBody;
 use cabana_types::routing::GUEST_PORT;
 use http::header::UPGRADE;
 use http::{HeaderValue, Request, Response, StatusCode, Version};
@@ -48,7 +48,7 @@ pub(super) struct Wish {
 pub(super) async fn forward(
     reach: Arc<Reach>,
     port: u16,
-    mut request: Request<Intake>,
+    mut request: Request<TrackedBody>,
     wish: Option<Wish>,
     link: Option<Arc<Link>>,
     busy: Busy,
@@ -88,8 +88,8 @@ pub(super) async fn forward(
 async fn send(
     reach: &Reach,
     port: u16,
-    mut request: Request<Intake>,
-) -> Result<(Response<Incoming>, SendRequest<Intake>), Refusal> {
+    mut request: Request<TrackedBody>,
+) -> Result<(Response<Incoming>, SendRequest<TrackedBody>), Refusal> {
     loop {
         let (mut sender, used) = match reach.take(port) {
             Some(sender) => (sender, true),
@@ -136,7 +136,7 @@ fn switch(
 struct Lease {
     reach: Arc<Reach>,
     port: u16,
-    sender: SendRequest<Intake>,
+    sender: SendRequest<TrackedBody>,
 }
 
 fn give_back(lease: &mut Option<Lease>) {

@@ -284,7 +284,7 @@ impl Front {
             return Ok(answer::rejected(rejection).map(|body| Reply { body, _busy: busy }));
         }
         let wish = headers::upgrade_asked(request.version(), request.method(), request.headers()).is_some();
-        let (mut request, watch) = cabana_intake::watch(request);
+        let (mut request, drain) = cabana_body_drain::track(request);
         request.extensions_mut().insert(link.peer);
         request.extensions_mut().insert(link.clone());
         let mut response = match self.edge.route(request).await {
@@ -303,7 +303,7 @@ impl Front {
             link.tether(gone);
         }
         let deaf = response.extensions_mut().remove::<Deaf>().is_some();
-        let response = watch.settle(response, deaf).await;
+        let response = drain.finish(response, deaf).await;
         Ok(response.map(|body| Reply { body, _busy: busy }))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use cabana_intake::Intake;
+use cabana_body_drain::TrackedBody;
 use cabana_types::SandboxId;
 use cabana_types::routing::GUEST_PORT;
 use hyper::client::conn::http1::SendRequest;
@@ -41,7 +41,7 @@ pub(super) struct Reach {
 struct Idle {
     port: u16,
     since: Instant,
-    sender: SendRequest<Intake>,
+    sender: SendRequest<TrackedBody>,
 }
 
 impl Idle {
@@ -72,7 +72,7 @@ impl Reach {
     }
 
     /// An idle connection to the port that can take a request at once. The youngest first, so that the rest can age.
-    pub(super) fn take(&self, port: u16) -> Option<SendRequest<Intake>> {
+    pub(super) fn take(&self, port: u16) -> Option<SendRequest<TrackedBody>> {
         let mut idle = lock(&self.idle);
         idle.retain(|idle| !idle.is_stale());
         let at = idle.iter().rposition(|idle| idle.port == port && idle.sender.is_ready())?;
@@ -80,7 +80,7 @@ impl Reach {
     }
 
     /// Keeps a connection whose answer was read to its end. It becomes ready a moment later.
-    pub(super) fn put(&self, port: u16, sender: SendRequest<Intake>) {
+    pub(super) fn put(&self, port: u16, sender: SendRequest<TrackedBody>) {
         if sender.is_closed() {
             return;
         }
