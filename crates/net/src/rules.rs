@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use cabana_types::address::{Prefix, closed_to_sandboxes};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tracing::warn;
@@ -32,11 +33,6 @@ const QUERY_RATE: u32 = 500;
 
 /// After this long without a query the kernel forgets who asked.
 const QUERY_MEMORY: &str = "10s";
-
-/// Nothing a sandbox has any business with: "this" network, private, shared and link-local ranges, where clouds keep
-/// their metadata services, loopback, multicast and reserved.
-const CLOSED: &str = "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, \
-                      192.168.0.0/16, 224.0.0.0/4, 240.0.0.0/4";
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -67,6 +63,7 @@ fn table(plan: &Plan, offline: &[u32], beyond: &[u32], counting: Counting) -> St
     let offline: Vec<String> = offline.iter().map(|&index| plan.address(index).to_string()).collect();
     let offline =
         if offline.is_empty() { String::new() } else { format!("    elements = {{ {} }}\n", offline.join(", ")) };
+    let closed = closed_to_sandboxes().iter().map(Prefix::to_string).collect::<Vec<_>>().join(", ");
     // Refusing tells the program inside at once what dropping would tell it after two minutes.
     let refuse = "reject with icmpx admin-prohibited";
     let mut text = format!("table inet {name}\ndelete table inet {name}\ntable inet {name} {{\n");
@@ -98,7 +95,7 @@ fn table(plan: &Plan, offline: &[u32], beyond: &[u32], counting: Counting) -> St
   set closed {{
     type ipv4_addr
     flags interval
-    elements = {{ {CLOSED} }}
+    elements = {{ {closed} }}
   }}
   chain arriving {{
     type filter hook prerouting priority raw; policy accept;
@@ -207,4 +204,33 @@ async fn nft(script: &str) -> Result<(), Error> {
     }
     let said = String::from_utf8_lossy(&output.stderr);
     Err(Error::Nft(said.lines().take(6).collect::<Vec<_>>().join("\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::NetworkConfig;
+
+    /// What the kernel is given is the table of `types::address`, no more and no less.
+    #[test]
+    fn the_closed_set_is_the_shared_table() {
+        let config = NetworkConfig {
+            instance: "t".to_owned(),
+            run_dir: PathBuf::from("/run"),
+            block: Ipv4Addr::new(100, 96, 0, 0),
+            slots: 1,
+            spare: 0,
+            resolvers: vec![],
+        };
+        let plan = Plan::new(&config);
+        let text = table(&plan, &[], &[], COUNTINGS[0]);
+        let (_, set) = text.split_once("set closed {").expect("the set");
+        let (_, elements) = set.split_once("elements = {").expect("elements");
+        let (elements, _) = elements.split_once('}').expect("the end");
+        let loaded: Vec<&str> = elements.split(',').map(str::trim).collect();
+        let expected: Vec<String> = closed_to_sandboxes().iter().map(Prefix::to_string).collect();
+        assert_eq!(loaded, expected);
+    }
 }

@@ -20,13 +20,17 @@ pub(crate) const OUTSIDE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 pub(crate) const PUBLIC: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 
 /// Addresses on the outside that a sandbox must not reach.
-pub(crate) const FORBIDDEN: [Ipv4Addr; 6] = [
+pub(crate) const FORBIDDEN: [Ipv4Addr; 10] = [
     Ipv4Addr::new(10, 1, 2, 3),
     Ipv4Addr::new(172, 16, 5, 5),
     Ipv4Addr::new(192, 168, 7, 7),
     Ipv4Addr::new(169, 254, 169, 254),
     Ipv4Addr::new(169, 254, 170, 2),
     Ipv4Addr::new(100, 100, 100, 200),
+    Ipv4Addr::new(168, 63, 129, 16),
+    Ipv4Addr::new(192, 0, 0, 192),
+    Ipv4Addr::new(192, 88, 99, 1),
+    Ipv4Addr::new(198, 18, 0, 1),
 ];
 
 pub(crate) const BLOCK: Ipv4Addr = Ipv4Addr::new(100, 96, 0, 0);
