@@ -286,11 +286,11 @@ impl From<lifecycle::ChangeError> for Refusal {
                 format!("Sandbox {id} is {state}, so this cannot be done now; see GET /sandboxes/{id}"),
             ),
             E::Capacity { limit } => lifecycle::CreateError::Capacity { limit }.into(),
-            E::Crowded { id, why } => Self::new(
+            E::OverBudget { id, why } => Self::new(
                 ErrorCode::SandboxCapacityUnavailable,
                 format!(
-                    "Sandbox {id} cannot sleep with its memory, and keeps running: {why}. Pause its filesystem only \
-                     (memory: false), or kill or wake others"
+                    "Sandbox {id} cannot be paused with its memory and keeps running: {why}. Pause its filesystem only \
+                     (memory: false), or kill or resume others"
                 ),
             ),
             E::Snapshots { limit } => Self::new(

@@ -6,27 +6,27 @@
 
 mod archive;
 mod backoff;
-mod bench;
+mod build_sandbox;
 mod check;
-mod copies;
 mod create;
-mod dormitory;
-mod drive;
-mod end;
+mod driver;
 mod expiry;
 mod guest;
 mod history;
-mod housekeeping;
 mod idle;
 mod journal;
+mod maintenance;
+mod pause;
+mod paused_memory;
 mod readiness;
 mod recover;
 mod registry;
+mod removal;
 mod replacement;
 mod resize;
 mod retention;
 mod sampling;
-mod sleep;
+mod snapshots;
 mod usage;
 mod watch;
 
@@ -46,20 +46,20 @@ use tokio_util::task::TaskTracker;
 use crate::config::{self, Config};
 use crate::directory::{Activity, Directory, Route};
 use crate::failpoint;
-use dormitory::Dormitory;
 use expiry::Expiry;
+use paused_memory::MemoryBudget;
 use registry::{Entry, Registry};
 use replacement::Replacements;
 use sampling::Teams;
 use usage::Meter;
 
-pub(crate) use bench::{BenchError, BenchSpec};
-pub use create::{CreateError, Wish};
-pub use dormitory::Crowded;
-pub use drive::ChangeError;
+pub(crate) use build_sandbox::{BuildSandboxError, BuildSandboxSpec};
+pub use create::{CreateError, CreateRequest};
+pub use driver::ChangeError;
 pub use history::Range;
 pub use journal::{LEVELS, Noted};
-pub use sleep::{Pause, Woken};
+pub use pause::{AutoResume, Pause};
+pub use paused_memory::OverBudget;
 pub use usage::UsageError;
 
 /// How long a caller waits until what it ended is removed. The intent is durable by then; the rest may go on without it.
@@ -91,7 +91,7 @@ pub struct Lifecycle {
     replacements: Replacements,
     /// Whether the memory of paused sandboxes is given back as far as the kernel can.
     reclaim: bool,
-    dormitory: Dormitory,
+    memory_budget: MemoryBudget,
     retention: config::Retention,
     cold: Arc<ColdStore>,
     tasks: TaskTracker,
@@ -130,7 +130,7 @@ impl Lifecycle {
             sweeps: Semaphore::new(SWEEPS),
             replacements: Replacements::default(),
             reclaim: config.pause.reclaim_memory,
-            dormitory: Dormitory::new(&config.pause),
+            memory_budget: MemoryBudget::new(&config.pause),
             retention: config.retention.clone(),
             cold,
             tasks: TaskTracker::new(),
@@ -254,7 +254,7 @@ impl Lifecycle {
 }
 
 /// What became of a sandbox that is not up, in a sentence for whoever asks for it.
-pub fn words(sandbox: &Sandbox) -> Option<String> {
+pub fn why_not_running(sandbox: &Sandbox) -> Option<String> {
     match &sandbox.state {
         State::Pausing { why, .. } | State::Paused { why, .. } | State::Archiving { why, .. } => {
             Some(format!("The sandbox {}; connect to it to resume it.", why.describe()))

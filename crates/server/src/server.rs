@@ -22,7 +22,7 @@ use crate::data_dir::DataDir;
 use crate::directory::Directory;
 use crate::edge::{self, Absent, Edge, Sleepers};
 use crate::error::Error;
-use crate::lifecycle::{ChangeError, Lifecycle, Woken, words};
+use crate::lifecycle::{AutoResume, ChangeError, Lifecycle, why_not_running};
 use crate::tls::Tls;
 use crate::webhooks::Courier;
 
@@ -201,11 +201,11 @@ struct Asleep {
 impl Sleepers for Asleep {
     fn touch<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Absent> {
         Box::pin(async move {
-            match self.app.lifecycle.wake(id).await {
-                Woken::Up(route) => Absent::Woken(route),
-                Woken::No(reason) => Absent::Gone(reason),
-                Woken::Failed(ChangeError::Ended { .. }) => Absent::Gone(self.why(id).await),
-                Woken::Failed(error) => Absent::Failed {
+            match self.app.lifecycle.auto_resume(id).await {
+                AutoResume::Resumed(route) => Absent::Woken(route),
+                AutoResume::NotFound(reason) => Absent::Gone(reason),
+                AutoResume::Failed(ChangeError::Ended { .. }) => Absent::Gone(self.why(id).await),
+                AutoResume::Failed(error) => Absent::Failed {
                     full: matches!(error, ChangeError::Capacity { .. }),
                     message: cabana_types::error::chain(&error),
                 },
@@ -214,7 +214,7 @@ impl Sleepers for Asleep {
     }
 
     fn why<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Option<String>> {
-        Box::pin(async move { words(&self.app.store.sandbox(id).await.ok().flatten()?) })
+        Box::pin(async move { why_not_running(&self.app.store.sandbox(id).await.ok().flatten()?) })
     }
 }
 

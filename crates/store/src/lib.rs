@@ -15,7 +15,6 @@ pub mod error;
 pub mod event;
 pub mod key;
 mod layer;
-mod life;
 pub mod listing;
 pub mod sandbox;
 mod setting;
@@ -23,6 +22,7 @@ pub mod snapshot;
 mod store;
 pub mod tag;
 pub mod template;
+mod transition;
 pub mod webhook;
 mod writer;
 

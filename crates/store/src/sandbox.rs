@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cabana_types::sandbox::State;
-use cabana_types::{BuildId, KeyId, LifePolicy, Resources, SandboxId, Secret, TeamId, TemplateId};
+use cabana_types::{BuildId, KeyId, LifecyclePolicy, Resources, SandboxId, Secret, TeamId, TemplateId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -53,7 +53,7 @@ pub struct Sandbox {
     /// The key by which a repeated request finds it.
     pub idempotency: Option<Idempotency>,
     /// What its owner wants of its life.
-    pub policy: LifePolicy,
+    pub policy: LifecyclePolicy,
     /// What it boots with.
     pub boot: Boot,
     /// When it came into its state.

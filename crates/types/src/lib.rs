@@ -21,5 +21,5 @@ pub use error_code::ErrorCode;
 pub use fact::Fact;
 pub use id::{BuildId, InvalidId, KeyId, SandboxId, TeamId, TemplateId, WebhookId};
 pub use limits::Resources;
-pub use policy::LifePolicy;
+pub use policy::LifecyclePolicy;
 pub use secret::Secret;

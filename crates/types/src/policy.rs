@@ -1,4 +1,4 @@
-//! What becomes of a sandbox when its time is over, when nothing happens in it, when it is touched asleep, and when it fails.
+//! What happens to a sandbox at its timeout, when it is idle, when a request comes while it is paused, and when it fails.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,12 +8,12 @@ use crate::limits::DEFAULT_TIMEOUT_SECONDS;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnTimeout {
-    /// It is ended.
+    /// It is killed.
     #[default]
     Kill,
-    /// It sleeps with its memory.
+    /// It is paused and its memory is kept.
     Pause,
-    /// It sleeps with its disk alone.
+    /// It is paused and only its disk is kept.
     PauseDisk,
 }
 
@@ -21,32 +21,32 @@ pub enum OnTimeout {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
-    /// Its disk is kept until somebody recovers it, for a while.
+    /// Its disk is kept for some time, so that it can be recovered.
     #[default]
     Keep,
-    /// It boots afresh from its disk, by itself.
+    /// It is booted again from its disk.
     Replace,
 }
 
-/// The wishes of a sandbox's owner about its life.
+/// Lifecycle settings of one sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct LifePolicy {
-    /// Seconds from coming up to the timeout; also what waking by a touch gives.
+pub struct LifecyclePolicy {
+    /// Seconds from the start to the timeout, also after an auto-resume.
     pub timeout: u64,
-    /// What happens then.
+    /// What happens at the timeout.
     pub on_timeout: OnTimeout,
-    /// Whether a touch wakes it.
+    /// Whether a request resumes it when it is paused.
     pub auto_resume: bool,
-    /// Seconds without anything happening after which it sleeps.
+    /// Seconds of idleness after which it is paused.
     pub idle: Option<u64>,
     /// What happens when it fails.
     pub on_failure: OnFailure,
-    /// Paths that outlive its recycling, beside the ones that always do.
+    /// Paths that recycling keeps, in addition to the ones that are always kept.
     pub keep: Vec<String>,
 }
 
-impl Default for LifePolicy {
+impl Default for LifecyclePolicy {
     fn default() -> Self {
         Self {
             timeout: DEFAULT_TIMEOUT_SECONDS,
@@ -59,13 +59,13 @@ impl Default for LifePolicy {
     }
 }
 
-impl LifePolicy {
-    /// Seconds that a touch gives: as many as at first, but never so few that it would sleep again before the touch is answered.
-    pub fn wake_seconds(&self) -> u64 {
+impl LifecyclePolicy {
+    /// Timeout after an auto-resume: that of the creation, but never so short that the sandbox pauses again before it answers.
+    pub fn auto_resume_seconds(&self) -> u64 {
         self.timeout.max(DEFAULT_TIMEOUT_SECONDS)
     }
 
-    /// Whether it sleeps with its memory where nobody said how.
+    /// Whether an idle pause keeps its memory.
     pub fn keeps_memory(&self) -> bool {
         self.on_timeout != OnTimeout::PauseDisk
     }

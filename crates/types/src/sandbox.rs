@@ -1,13 +1,13 @@
-//! The life of a sandbox as a pure state machine. The store keeps the state; lifecycle brings the world to it.
+//! The states of a sandbox as a pure state machine. The store keeps the state; lifecycle makes the host match it.
 //!
 //! ```text
-//! creating ─up─▶ running ─pause─▶ pausing ─rested─▶ paused ─resume─▶ resuming ─up─▶ running
-//!                   │                                 ▲ └─archive─▶ archiving ─archived─▶ paused (in the archive)
-//!                   └─fail─▶ failed ─pause, resume────┘
-//! any living state ─end─▶ ending ─swept─▶ ended
+//! creating ─started─▶ running ─pause─▶ pausing ─paused─▶ paused ─resume─▶ resuming ─started─▶ running
+//!                        │                                 ▲ └─archive─▶ archiving ─archived─▶ paused (archive)
+//!                        └─fail─▶ failed ─pause, resume────┘
+//! any state but these two ─end─▶ ending ─removed─▶ ended
 //! ```
 //!
-//! States that end in *-ing* are durable intents: after a crash the work goes on from them. `ended` is the tombstone that later says why.
+//! States that end in *-ing* are durable intents: after a crash the work continues from them. `ended` is a tombstone that records the cause.
 
 mod cause;
 #[cfg(test)]
@@ -17,140 +17,156 @@ use serde::{Deserialize, Serialize};
 
 pub use cause::{EndCause, PauseCause};
 
-/// How a sleeping sandbox is kept.
+/// What is kept of a paused sandbox. The serialized names are those of the first release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
-pub enum Rest {
-    /// Its processes stand still, with everything they have in memory.
-    Memory,
-    /// Only its disk is there; it will boot afresh.
+pub enum Kept {
+    /// Its frozen processes, with their memory in RAM. Lost when the host restarts.
+    #[serde(rename = "memory")]
+    Ram,
+    /// Its processes and memory, written to disk. Uses no RAM and survives a restart of the host.
+    Checkpoint {
+        /// Which of its checkpoints counts: a crash may leave others.
+        generation: u32,
+    },
+    /// Its disk; resuming boots it again.
     Disk,
-    /// Its disk is packed in cold storage, and not in the pool.
+    /// Its disk, moved to cold storage and removed from the pool.
     Archive {
         /// Which of its archives counts: a crash may leave others.
         generation: u32,
-        /// Whether everything is in it, or only what its owner marked.
+        /// Whether the archive has the whole disk, or only the paths that recycling keeps.
         whole: bool,
     },
 }
 
-/// What of a sandbox is in the world, as a starting server finds it.
+impl Kept {
+    /// Whether the sandbox's processes and memory are kept.
+    pub fn has_memory(self) -> bool {
+        matches!(self, Kept::Ram | Kept::Checkpoint { .. })
+    }
+}
+
+/// What a starting server finds of a sandbox on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
     /// Its processes are there.
     Processes,
-    /// At most its disk is.
+    /// At most its disk is there.
     NoProcesses,
 }
 
-/// Where a sandbox is in its life.
+/// The state of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum State {
-    /// Accepted, not up yet.
+    /// Accepted, not running yet.
     Creating,
-    /// Up.
+    /// Running.
     Running,
-    /// To be laid to rest.
+    /// To be paused.
     Pausing {
-        /// How: [`Rest::Memory`] or [`Rest::Disk`].
-        to: Rest,
-        /// Why.
+        /// What will be kept; never [`Kept::Archive`].
+        to: Kept,
+        /// Cause of the pause.
         why: PauseCause,
     },
-    /// Asleep.
+    /// Paused.
     Paused {
-        /// How it is kept.
-        rest: Rest,
-        /// Why.
+        /// What is kept. Stored as `rest`, its name in the first release.
+        #[serde(rename = "rest")]
+        kept: Kept,
+        /// Cause of the pause.
         why: PauseCause,
     },
-    /// To be woken.
+    /// To be resumed.
     Resuming {
-        /// How it was kept.
-        from: Rest,
-        /// Why it slept.
+        /// What was kept.
+        from: Kept,
+        /// Cause of the pause.
         why: PauseCause,
     },
-    /// Asleep; its disk is on the way to cold storage, and still in the pool.
+    /// Paused; its disk is being archived and still in the pool.
     Archiving {
         /// The archive that is being written.
         generation: u32,
-        /// Whether everything goes into it.
+        /// Whether the archive gets the whole disk.
         whole: bool,
-        /// Why it sleeps.
+        /// Cause of the pause.
         why: PauseCause,
     },
-    /// It ended by itself. Its disk is there, and it can be resumed from that.
+    /// It stopped by itself. Its disk is kept and it can be resumed from that.
     Failed {
         /// What happened.
         cause: EndCause,
     },
-    /// To be removed; not everything is yet.
+    /// To be removed; some of its resources may still be there.
     Ending {
-        /// Why.
+        /// Cause of the end.
         cause: EndCause,
     },
-    /// Gone, nothing is left.
+    /// Removed; nothing is left.
     Ended {
-        /// Why.
+        /// Cause of the end.
         cause: EndCause,
     },
 }
 
-/// What can happen to a sandbox.
+/// An input of the state machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    /// It is up.
-    Up,
-    /// It shall sleep: with its memory, or with its disk alone.
+pub enum Transition {
+    /// It runs.
+    Started,
+    /// A pause is requested.
     Pause {
-        /// Whether its processes stay.
-        memory: bool,
-        /// Why.
+        /// What to keep; [`Kept::Archive`] is refused.
+        keep: Kept,
+        /// Cause of the pause.
         why: PauseCause,
     },
-    /// It sleeps.
-    Rested,
-    /// Its processes are not there any more; only its disk is.
+    /// It is paused.
+    Paused,
+    /// Its processes or its checkpoint are gone; only its disk is left.
     MemoryLost,
-    /// It could not be laid to rest, and goes on.
-    StayUp,
-    /// It shall wake.
+    /// The pause failed; it still runs.
+    PauseFailed,
+    /// A resume is requested.
     Resume,
-    /// It could not be woken, and sleeps on.
-    SleepOn,
-    /// Its disk shall go to cold storage.
+    /// The resume failed; it stays paused.
+    ResumeFailed,
+    /// Archiving its disk is requested.
     Archive {
-        /// Whether all of it, or only what its owner marked.
+        /// The whole disk, or only the paths that recycling keeps.
         whole: bool,
-        /// Greater than that of every archive before.
+        /// Greater than that of every earlier archive.
         generation: u32,
     },
     /// Its archive is complete and verified.
     Archived,
-    /// Its disk came back from cold storage.
+    /// Archiving failed or was interrupted; its disk is still in the pool.
+    ArchiveFailed,
+    /// Its disk was restored from cold storage.
     Restored,
-    /// It ended by itself.
+    /// It stopped by itself.
     Fail(EndCause),
-    /// It shall be removed.
+    /// Its end is requested.
     End(EndCause),
-    /// Nothing of it is left in the world.
-    Swept,
+    /// Nothing of it is left on the host.
+    Removed,
 }
 
-/// A step that the state does not allow.
+/// A transition that the state does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a sandbox that is {from} cannot take the step {step:?}")]
+#[error("a sandbox that is {from} does not allow the transition {transition:?}")]
 pub struct Refused {
     /// Name of the state.
     pub from: &'static str,
-    /// The step.
-    pub step: Step,
+    /// The transition.
+    pub transition: Transition,
 }
 
 impl State {
-    /// The state's name, as the store and the events know it.
+    /// The state's name in the store and in events.
     pub fn name(&self) -> &'static str {
         match self {
             State::Creating => "creating",
@@ -165,7 +181,7 @@ impl State {
         }
     }
 
-    /// Why it is ending or has ended.
+    /// Cause of the end, if it is ending or has ended.
     pub fn cause(&self) -> Option<&EndCause> {
         match self {
             State::Ending { cause } | State::Ended { cause } => Some(cause),
@@ -173,89 +189,94 @@ impl State {
         }
     }
 
-    /// Whether something of it may be in the world.
+    /// Whether it may have resources on the host or in cold storage.
     pub fn holds_resources(&self) -> bool {
         !matches!(self, State::Ended { .. })
     }
 
-    /// Whether it takes one of the places for sandboxes that are up. Sleeping and failed ones do not.
-    pub fn takes_place(&self) -> bool {
+    /// Whether it counts towards the limit of running sandboxes. Paused and failed ones do not.
+    pub fn uses_capacity(&self) -> bool {
         matches!(self, State::Creating | State::Running | State::Pausing { .. } | State::Resuming { .. })
     }
 
-    /// Whether clients know it as asleep: it can be resumed.
-    pub fn is_asleep(&self) -> bool {
+    /// Whether clients see it as paused, so that it can be resumed.
+    pub fn is_paused(&self) -> bool {
         matches!(self, State::Pausing { .. } | State::Paused { .. } | State::Archiving { .. })
     }
 
-    /// Whether nothing has to be done about it.
+    /// Whether the driver has nothing to do for it.
     pub fn is_settled(&self) -> bool {
         matches!(self, State::Running | State::Paused { .. } | State::Failed { .. } | State::Ended { .. })
     }
 
-    /// The state after a step. The first cause to end a sandbox stays.
-    pub fn take(&self, step: Step) -> Result<State, Refused> {
+    /// The state after a transition. The first cause to end a sandbox stays.
+    pub fn apply(&self, transition: Transition) -> Result<State, Refused> {
         use State as S;
-        match (self.clone(), step) {
-            (S::Creating | S::Resuming { from: Rest::Memory | Rest::Disk, .. }, Step::Up) => Ok(S::Running),
-
-            (S::Running, Step::Pause { memory, why }) => {
-                Ok(S::Pausing { to: if memory { Rest::Memory } else { Rest::Disk }, why })
+        use Transition as T;
+        match (self.clone(), transition) {
+            (S::Creating | S::Resuming { from: Kept::Ram | Kept::Checkpoint { .. } | Kept::Disk, .. }, T::Started) => {
+                Ok(S::Running)
             }
-            // One that sleeps with its memory may give that up.
-            (S::Paused { rest: Rest::Memory, .. }, Step::Pause { memory: false, why })
-            | (S::Failed { .. }, Step::Pause { why, .. }) => Ok(S::Pausing { to: Rest::Disk, why }),
-            (S::Pausing { to, why }, Step::Rested) => Ok(S::Paused { rest: to, why }),
-            (S::Pausing { to: Rest::Memory, .. }, Step::StayUp) => Ok(S::Running),
 
-            (S::Pausing { to: Rest::Memory, why }, Step::MemoryLost) => Ok(S::Pausing { to: Rest::Disk, why }),
-            (S::Paused { rest: Rest::Memory, why }, Step::MemoryLost) => Ok(S::Pausing { to: Rest::Disk, why }),
-            (S::Resuming { from: Rest::Memory, why }, Step::MemoryLost) => Ok(S::Resuming { from: Rest::Disk, why }),
-
-            (S::Paused { rest, why }, Step::Resume) => Ok(S::Resuming { from: rest, why }),
-            (S::Archiving { why, .. }, Step::Resume) => Ok(S::Resuming { from: Rest::Disk, why }),
-            (S::Failed { cause }, Step::Resume) => {
-                Ok(S::Resuming { from: Rest::Disk, why: PauseCause::Failed { reason: cause.describe() } })
+            (S::Running, T::Pause { keep: keep @ (Kept::Ram | Kept::Checkpoint { .. } | Kept::Disk), why }) => {
+                Ok(S::Pausing { to: keep, why })
             }
-            (S::Resuming { from: Rest::Archive { .. }, why }, Step::Restored) => {
-                Ok(S::Resuming { from: Rest::Disk, why })
-            }
-            (S::Resuming { from, why }, Step::SleepOn) => Ok(S::Paused { rest: from, why }),
+            // A paused sandbox may give up its memory; a failed one has none.
+            (S::Paused { kept: Kept::Ram | Kept::Checkpoint { .. }, .. }, T::Pause { keep: Kept::Disk, why })
+            | (S::Failed { .. }, T::Pause { why, .. }) => Ok(S::Pausing { to: Kept::Disk, why }),
+            (S::Pausing { to, why }, T::Paused) => Ok(S::Paused { kept: to, why }),
+            (S::Pausing { to, .. }, T::PauseFailed) if to.has_memory() => Ok(S::Running),
 
-            (S::Paused { rest: Rest::Disk, why }, Step::Archive { whole, generation }) => {
+            (S::Pausing { to: kept, why } | S::Paused { kept, why }, T::MemoryLost) if kept.has_memory() => {
+                Ok(S::Pausing { to: Kept::Disk, why })
+            }
+            (S::Resuming { from, why }, T::MemoryLost) if from.has_memory() => {
+                Ok(S::Resuming { from: Kept::Disk, why })
+            }
+
+            (S::Paused { kept, why }, T::Resume) => Ok(S::Resuming { from: kept, why }),
+            (S::Archiving { why, .. }, T::Resume) => Ok(S::Resuming { from: Kept::Disk, why }),
+            (S::Failed { cause }, T::Resume) => {
+                Ok(S::Resuming { from: Kept::Disk, why: PauseCause::Failed { reason: cause.describe() } })
+            }
+            (S::Resuming { from: Kept::Archive { .. }, why }, T::Restored) => Ok(S::Resuming { from: Kept::Disk, why }),
+            (S::Resuming { from, why }, T::ResumeFailed) => Ok(S::Paused { kept: from, why }),
+
+            (S::Paused { kept: Kept::Disk, why }, T::Archive { whole, generation }) => {
                 Ok(S::Archiving { generation, whole, why })
             }
-            (S::Archiving { generation, whole, why }, Step::Archived) => {
-                Ok(S::Paused { rest: Rest::Archive { generation, whole }, why })
+            (S::Archiving { generation, whole, why }, T::Archived) => {
+                Ok(S::Paused { kept: Kept::Archive { generation, whole }, why })
             }
-            (S::Archiving { why, .. }, Step::SleepOn) => Ok(S::Paused { rest: Rest::Disk, why }),
+            (S::Archiving { why, .. }, T::ArchiveFailed) => Ok(S::Paused { kept: Kept::Disk, why }),
 
-            (S::Running, Step::Fail(cause)) => Ok(S::Failed { cause }),
+            (S::Running, T::Fail(cause)) => Ok(S::Failed { cause }),
 
-            (S::Ending { cause }, Step::Swept) => Ok(S::Ended { cause }),
-            (from @ (S::Ending { .. } | S::Ended { .. }), step @ Step::End(_)) => {
-                Err(Refused { from: from.name(), step })
+            (S::Ending { cause }, T::Removed) => Ok(S::Ended { cause }),
+            (from @ (S::Ending { .. } | S::Ended { .. }), transition @ T::End(_)) => {
+                Err(Refused { from: from.name(), transition })
             }
-            (_, Step::End(cause)) => Ok(S::Ending { cause }),
-            (from, step) => Err(Refused { from: from.name(), step }),
+            (_, T::End(cause)) => Ok(S::Ending { cause }),
+            (from, transition) => Err(Refused { from: from.name(), transition }),
         }
     }
 
-    /// The step that a starting server takes for a sandbox in this state, given what it sees of it. What a state wants done is done
-    /// afterwards, as always.
-    pub fn on_restart(&self, seen: Seen) -> Option<Step> {
+    /// The transition that a starting server applies to a sandbox in this state, given what it finds on the host. The driver then does
+    /// what the new state asks for.
+    pub fn on_restart(&self, seen: Seen) -> Option<Transition> {
         match (self, seen) {
-            // Whoever asked for it was never answered.
+            // The client was never answered.
             (State::Creating, _) => {
-                Some(Step::End(EndCause::CreateFailed { message: "the server was restarted".into() }))
+                Some(Transition::End(EndCause::CreateFailed { message: "the server was restarted".into() }))
             }
-            (State::Running, Seen::NoProcesses) => Some(Step::Fail(EndCause::Lost)),
+            (State::Running, Seen::NoProcesses) => Some(Transition::Fail(EndCause::Lost)),
+            // A checkpoint counts only once `paused` is written, and then it survives: a resume starts over from it.
             (
-                State::Pausing { to: Rest::Memory, .. }
-                | State::Paused { rest: Rest::Memory, .. }
-                | State::Resuming { from: Rest::Memory, .. },
+                State::Pausing { to: Kept::Ram | Kept::Checkpoint { .. }, .. }
+                | State::Paused { kept: Kept::Ram, .. }
+                | State::Resuming { from: Kept::Ram, .. },
                 Seen::NoProcesses,
-            ) => Some(Step::MemoryLost),
+            ) => Some(Transition::MemoryLost),
             _ => None,
         }
     }

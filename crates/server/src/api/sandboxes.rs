@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::{Extension, Json};
 use cabana_store::Sandbox as Row;
-use cabana_types::LifePolicy;
+use cabana_types::LifecyclePolicy;
 use cabana_types::policy::{OnFailure, OnTimeout};
 use cabana_types::routing::ENVD_VERSION;
-use cabana_types::sandbox::{EndCause, Rest, State as Phase};
+use cabana_types::sandbox::{EndCause, Kept, State as Phase};
 use cabana_types::wire::{
     ListedSandbox, NewSandbox, Sandbox, SandboxDetail, SandboxLifecycle, SandboxNetwork, SandboxState,
 };
@@ -129,7 +129,7 @@ fn network(row: &Row) -> SandboxNetwork {
     }
 }
 
-fn lifecycle(policy: &LifePolicy) -> SandboxLifecycle {
+fn lifecycle(policy: &LifecyclePolicy) -> SandboxLifecycle {
     SandboxLifecycle {
         on_timeout: if policy.on_timeout == OnTimeout::Kill { "kill" } else { "pause" }.into(),
         auto_resume: policy.auto_resume,
@@ -143,12 +143,14 @@ fn lifecycle(policy: &LifePolicy) -> SandboxLifecycle {
     }
 }
 
-/// What a sleeping sandbox has kept.
+/// What is kept of a paused sandbox.
 fn pause_mode(state: &Phase) -> Option<&'static str> {
     match state {
-        Phase::Pausing { to: Rest::Memory, .. }
-        | Phase::Paused { rest: Rest::Memory, .. }
-        | Phase::Resuming { from: Rest::Memory, .. } => Some("full"),
+        Phase::Pausing { to: kept, .. } | Phase::Paused { kept, .. } | Phase::Resuming { from: kept, .. }
+            if kept.has_memory() =>
+        {
+            Some("full")
+        }
         Phase::Pausing { .. } | Phase::Paused { .. } | Phase::Resuming { .. } | Phase::Archiving { .. } => {
             Some("filesystem")
         }
@@ -159,8 +161,8 @@ fn pause_mode(state: &Phase) -> Option<&'static str> {
 /// The exact state in one word.
 fn phase(state: &Phase) -> &'static str {
     match state {
-        Phase::Paused { rest: Rest::Archive { whole: true, .. }, .. } => "archived",
-        Phase::Paused { rest: Rest::Archive { whole: false, .. }, .. } => "recycled",
+        Phase::Paused { kept: Kept::Archive { whole: true, .. }, .. } => "archived",
+        Phase::Paused { kept: Kept::Archive { whole: false, .. }, .. } => "recycled",
         other => other.name(),
     }
 }

@@ -10,7 +10,7 @@ use cabana_store::{Sandbox as Row, Snapshot, SnapshotQuery, Traffic};
 use cabana_types::limits::{DEFAULT_TIMEOUT_V1_SECONDS, FORKS, MAX_TEMPLATE_REF_BYTES, PAGE, within};
 use cabana_types::sandbox::State as Phase;
 use cabana_types::wire::{CloneRequest, Clones, ErrorBody, ForkRequest, ForkResult, SnapshotInfo, SnapshotRequest};
-use cabana_types::{ErrorCode, LifePolicy, SandboxId, TeamId, TemplateId};
+use cabana_types::{ErrorCode, LifecyclePolicy, SandboxId, TeamId, TemplateId};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use jiff::Timestamp;
 
@@ -22,7 +22,7 @@ use super::template_ref::{DEFAULT_TAG, Name, parse};
 use super::wish::token;
 use crate::auth::Caller;
 use crate::error::{Refusal, short, status};
-use crate::lifecycle::Wish;
+use crate::lifecycle::CreateRequest;
 
 const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-next-token");
 
@@ -201,9 +201,9 @@ impl App {
 }
 
 /// A wish for a sandbox like another, with an id and tokens of its own.
-fn like(row: &Row, caller: &Caller, timeout: u64) -> Wish {
+fn like(row: &Row, caller: &Caller, timeout: u64) -> CreateRequest {
     let now = Timestamp::now();
-    Wish {
+    CreateRequest {
         sandbox: Row {
             id: SandboxId::from_random(rand::random()),
             state: Phase::Creating,
@@ -214,7 +214,7 @@ fn like(row: &Row, caller: &Caller, timeout: u64) -> Wish {
             end_at: now + std::time::Duration::from_secs(timeout),
             ended_at: None,
             idempotency: None,
-            policy: LifePolicy { timeout, ..row.policy.clone() },
+            policy: LifecyclePolicy { timeout, ..row.policy.clone() },
             since: now,
             archives: 0,
             archive_digest: None,

@@ -11,7 +11,7 @@ use cabana_types::limits::{
 use cabana_types::policy::{OnFailure, OnTimeout};
 use cabana_types::sandbox::State;
 use cabana_types::wire::NewSandbox;
-use cabana_types::{BuildId, ErrorCode, LifePolicy, Resources, SandboxId, Secret, TeamId, TemplateId};
+use cabana_types::{BuildId, ErrorCode, LifecyclePolicy, Resources, SandboxId, Secret, TeamId, TemplateId};
 use http::HeaderMap;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -21,7 +21,7 @@ use super::App;
 use super::policy::Policy;
 use crate::auth::Caller;
 use crate::error::{Refusal, short};
-use crate::lifecycle::Wish;
+use crate::lifecycle::CreateRequest;
 
 /// Which of E2B's two creation routes was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl App {
         headers: &HeaderMap,
         request: NewSandbox,
         version: Version,
-    ) -> Result<Wish, Refusal> {
+    ) -> Result<CreateRequest, Refusal> {
         let idempotency = idempotency(headers, &request, version)?;
         refuse_unsupported(&request)?;
         let policy = Policy::read(request.network.as_ref())?;
@@ -69,7 +69,7 @@ impl App {
         let resources =
             self.bounds.resources(origin.resources, request.cpu_count, request.memory_mb, request.disk_size_mb)?;
         let now = Timestamp::now();
-        Ok(Wish {
+        Ok(CreateRequest {
             disk: origin.disk,
             sandbox: Sandbox {
                 id: SandboxId::from_random(rand::random()),
@@ -143,7 +143,7 @@ impl App {
 }
 
 /// What a creation wants of the sandbox's life.
-fn life_policy(request: &NewSandbox, timeout: u64) -> Result<LifePolicy, Refusal> {
+fn life_policy(request: &NewSandbox, timeout: u64) -> Result<LifecyclePolicy, Refusal> {
     let pauses = request.auto_pause == Some(true);
     let auto_resume = request.auto_resume.is_some_and(|a| a.enabled);
     let memory = request.auto_pause_memory.unwrap_or(true);
@@ -173,7 +173,7 @@ fn life_policy(request: &NewSandbox, timeout: u64) -> Result<LifePolicy, Refusal
         (true, true) => OnTimeout::Pause,
         (true, false) => OnTimeout::PauseDisk,
     };
-    Ok(LifePolicy { timeout, on_timeout, auto_resume, idle, on_failure, keep })
+    Ok(LifecyclePolicy { timeout, on_timeout, auto_resume, idle, on_failure, keep })
 }
 
 fn check_kept(paths: &[String]) -> Result<(), Refusal> {

@@ -1,6 +1,6 @@
 //! Why a build failed, in words for the person who wrote it: the step, its last lines, how it ended, and what usually helps.
 
-use crate::lifecycle::BenchError;
+use crate::lifecycle::BuildSandboxError;
 
 /// Why a build failed.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Failure {
         Self::hinted(step, cabana_types::error::chain(error))
     }
 
-    pub(super) fn bench(step: &str, error: &BenchError) -> Self {
+    pub(super) fn sandbox(step: &str, error: &BuildSandboxError) -> Self {
         Self::hinted(step, cabana_types::error::chain(error))
     }
 

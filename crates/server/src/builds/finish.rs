@@ -11,7 +11,7 @@ use super::accounts;
 use super::failure::{Failure, short};
 use super::job::{Job, Made};
 use crate::failpoint;
-use crate::lifecycle::BenchSpec;
+use crate::lifecycle::BuildSandboxSpec;
 
 /// The name of the log's part that is about it.
 pub(super) const FINALIZE: &str = "finalize";
@@ -68,15 +68,15 @@ impl Job {
     /// Brings a sandbox up as its users will, and throws it away.
     async fn try_start(&self, made: &Made) -> Result<(), Failure> {
         self.log.info(FINALIZE, "trying the start command");
-        let spec = BenchSpec {
+        let spec = BuildSandboxSpec {
             template: self.order.template.clone(),
             root: Root::Build { build: self.order.build.clone(), disk: DiskSource::New },
             resources: self.order.resources,
             boot: made.boot.clone(),
         };
-        let bench = self.builds.lifecycle.bench(spec).await.map_err(|e| Failure::bench(FINALIZE, &e))?;
-        let ready = bench.ready(self.builds.lifecycle.ready_limit().min(self.time_left())).await;
-        bench.remove().await;
+        let sandbox = self.builds.lifecycle.build_sandbox(spec).await.map_err(|e| Failure::sandbox(FINALIZE, &e))?;
+        let ready = sandbox.ready(self.builds.lifecycle.ready_limit().min(self.time_left())).await;
+        sandbox.remove().await;
         ready.map_err(|message| {
             let told = |what, command: &Option<Vec<String>>| {
                 command

@@ -18,7 +18,7 @@ use super::job::Job;
 use super::log::Tail;
 use super::{accounts, steps};
 use crate::failpoint;
-use crate::lifecycle::BenchSpec;
+use crate::lifecycle::BuildSandboxSpec;
 
 /// Where a script of the Dockerfile is put while it runs.
 const SCRIPT: &str = "/tmp/.cabana-step";
@@ -73,17 +73,17 @@ impl Job {
         }
         let _place = self.builds.steps.acquire().await;
         let boot = Boot { default_user: "root".into(), env: BTreeMap::new(), ..Boot::default() };
-        let spec = BenchSpec {
+        let spec = BuildSandboxSpec {
             template: self.order.template.clone(),
             root: Root::Copy(ground.tree),
             resources: self.order.resources,
             boot,
         };
-        let bench = self.builds.lifecycle.bench(spec).await.map_err(|e| Failure::bench(label, &e))?;
+        let sandbox = self.builds.lifecycle.build_sandbox(spec).await.map_err(|e| Failure::sandbox(label, &e))?;
         let program =
             Program { args: &args, environment: &step.environment, user: &step.user, directory: &step.directory };
         let mut tail = Tail::default();
-        let ran = command::run(bench.guest_socket(), program, |is_error, line| {
+        let ran = command::run(sandbox.guest_socket(), program, |is_error, line| {
             tail.push(line.clone());
             if is_error { self.log.warn(label, line) } else { self.log.info(label, line) }
         })
@@ -94,19 +94,19 @@ impl Job {
                 if force {
                     self.forget_layer(&after).await;
                 }
-                bench.keep(&self.pool, &after.key.hex()).await.map_err(|e| Failure::bench(label, &e))?;
+                sandbox.keep(&self.pool, &after.key.hex()).await.map_err(|e| Failure::sandbox(label, &e))?;
                 failpoint::hit("build.kept");
                 self.used(&after);
                 return Ok(after);
             }
-            Ok(exit) => of_command(label, &shown, &exit.status, bench.ran_out_of_memory(), &tail.text()),
+            Ok(exit) => of_command(label, &shown, &exit.status, sandbox.ran_out_of_memory(), &tail.text()),
             Err(error) => {
                 let reason =
                     format!("command failed: {}: {}", error.code.as_str(), error.message.as_deref().unwrap_or(""));
-                of_command(label, &shown, &reason, bench.ran_out_of_memory(), &tail.text())
+                of_command(label, &shown, &reason, sandbox.ran_out_of_memory(), &tail.text())
             }
         };
-        bench.remove().await;
+        sandbox.remove().await;
         Err(failure)
     }
 

@@ -9,13 +9,13 @@ use cabana_storage::pack::{Limits as PackLimits, Selection as PackSelection};
 use cabana_store::Sandbox;
 use cabana_types::SandboxId;
 use cabana_types::error::chain;
-use cabana_types::sandbox::{PauseCause, Rest, State, Step};
+use cabana_types::sandbox::{Kept, PauseCause, State, Transition};
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
 
 use super::Lifecycle;
-use super::drive::{ChangeError, INTERRUPTED, Went};
-use super::sleep::Pause;
+use super::driver::{ChangeError, INTERRUPTED, Went};
+use super::pause::Pause;
 use crate::failpoint;
 
 /// How long the end of a sandbox waits until its archive is removed. That goes on without it, or is done by the housekeeping.
@@ -34,21 +34,23 @@ impl Lifecycle {
         self.change(id, move |this, id| async move {
             let mut sandbox = this.drive(&id, None).await?;
             match &sandbox.state {
-                State::Running | State::Failed { .. } | State::Paused { rest: Rest::Memory, .. } => {
+                State::Running
+                | State::Failed { .. }
+                | State::Paused { kept: Kept::Ram | Kept::Checkpoint { .. }, .. } => {
                     sandbox = this.lay_down(&id, Pause { memory: false, require_healthy: false, why }).await?;
                 }
-                State::Paused { rest: Rest::Archive { whole: true, .. }, .. } if !whole => {
+                State::Paused { kept: Kept::Archive { whole: true, .. }, .. } if !whole => {
                     sandbox = this.fetch(&sandbox).await?;
                 }
                 _ => {}
             }
             match sandbox.state {
-                State::Paused { rest: Rest::Disk, .. } => {
+                State::Paused { kept: Kept::Disk, .. } => {
                     this.store.archive(id.clone(), whole, Timestamp::now()).await?;
                     failpoint::hit("archive.begun");
                     this.drive(&id, None).await
                 }
-                State::Paused { rest: Rest::Archive { .. }, .. } => Ok(sandbox),
+                State::Paused { kept: Kept::Archive { .. }, .. } => Ok(sandbox),
                 other => Err(ChangeError::Conflict { id, state: other.name() }),
             }
         })
@@ -61,8 +63,8 @@ impl Lifecycle {
         let Some(Sandbox { state: State::Archiving { generation, .. }, .. }) = self.store.sandbox(id).await? else {
             return Ok(());
         };
-        let told = "it is wanted up".to_owned();
-        self.store.step_because(id.clone(), Step::SleepOn, told, Timestamp::now()).await?;
+        let told = "it is resumed instead".to_owned();
+        self.store.apply_with_reason(id.clone(), Transition::ArchiveFailed, told, Timestamp::now()).await?;
         self.drop_archive(id, generation);
         Ok(())
     }
@@ -70,8 +72,8 @@ impl Lifecycle {
     /// Brings a disk back from cold storage without waking its sandbox.
     async fn fetch(self: &Arc<Self>, sandbox: &Sandbox) -> Result<Sandbox, ChangeError> {
         let id = &sandbox.id;
-        let sandbox = self.store.step(id.clone(), Step::Resume, Timestamp::now()).await?;
-        let State::Resuming { from: Rest::Archive { generation, .. }, .. } = sandbox.state else {
+        let sandbox = self.store.apply(id.clone(), Transition::Resume, Timestamp::now()).await?;
+        let State::Resuming { from: Kept::Archive { generation, .. }, .. } = sandbox.state else {
             return Err(ChangeError::Conflict { id: id.clone(), state: sandbox.state.name() });
         };
         let reason = match self.restore(&sandbox, generation).await? {
@@ -79,7 +81,8 @@ impl Lifecycle {
             Went::Back(_, message) => Some(message),
         };
         let told = reason.clone().unwrap_or_else(|| "its disk is back from cold storage, to be sorted".into());
-        let sandbox = self.store.step_because(id.clone(), Step::SleepOn, told, Timestamp::now()).await?;
+        let sandbox =
+            self.store.apply_with_reason(id.clone(), Transition::ResumeFailed, told, Timestamp::now()).await?;
         match reason {
             None => Ok(sandbox),
             Some(message) => Err(ChangeError::Failed { id: id.clone(), what: "restored", message }),
@@ -127,7 +130,7 @@ impl Lifecycle {
         match restored.await {
             Ok(_) => {
                 failpoint::hit("restore.unpacked");
-                self.store.step(id.clone(), Step::Restored, Timestamp::now()).await?;
+                self.store.apply(id.clone(), Transition::Restored, Timestamp::now()).await?;
                 failpoint::hit("restore.written");
                 // The disk is back: whoever waits for it need not wait for the store.
                 self.drop_archive(id, generation);
@@ -185,8 +188,8 @@ impl Lifecycle {
             };
             let needed = match self.store.sandbox(&archive.id).await {
                 Ok(Some(sandbox)) => match sandbox.state {
-                    State::Paused { rest: Rest::Archive { generation, .. }, .. }
-                    | State::Resuming { from: Rest::Archive { generation, .. }, .. }
+                    State::Paused { kept: Kept::Archive { generation, .. }, .. }
+                    | State::Resuming { from: Kept::Archive { generation, .. }, .. }
                     | State::Archiving { generation, .. } => u64::from(generation) == archive.generation,
                     _ => false,
                 },

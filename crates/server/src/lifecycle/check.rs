@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cabana_storage::cold::Kept;
+use cabana_storage::cold::Kept as ColdArchive;
 use cabana_store::{BuildStatus, Sandbox, SnapshotState};
-use cabana_types::sandbox::{Rest, State};
+use cabana_types::sandbox::{Kept, State};
 
 use super::Lifecycle;
-use super::drive::ChangeError;
+use super::driver::ChangeError;
 
 /// How long cold storage may take to say what it has.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -42,8 +42,8 @@ impl Lifecycle {
                 continue;
             };
             found.extend(self.compare(&row).await.map_err(failed)?);
-            if let State::Paused { rest: Rest::Archive { generation, .. }, .. } = row.state {
-                let is = |a: &Kept| a.id == row.id && a.generation == u64::from(generation) && a.complete;
+            if let State::Paused { kept: Kept::Archive { generation, .. }, .. } = row.state {
+                let is = |a: &ColdArchive| a.id == row.id && a.generation == u64::from(generation) && a.complete;
                 match &archives {
                     Some(archives) if archives.iter().any(is) => {}
                     Some(_) => found.push(format!("{} is archived, and its archive is missing", row.id)),
@@ -74,9 +74,11 @@ impl Lifecycle {
         let seen = self.backend.observe(id).await?;
         let (processes, frozen, disk) = match &row.state {
             State::Running => (true, false, true),
-            State::Paused { rest: Rest::Memory, .. } => (true, true, true),
-            State::Paused { rest: Rest::Disk, .. } | State::Failed { .. } => (false, false, true),
-            State::Paused { rest: Rest::Archive { .. }, .. } => (false, false, false),
+            State::Paused { kept: Kept::Ram, .. } => (true, true, true),
+            State::Paused { kept: Kept::Checkpoint { .. } | Kept::Disk, .. } | State::Failed { .. } => {
+                (false, false, true)
+            }
+            State::Paused { kept: Kept::Archive { .. }, .. } => (false, false, false),
             other => return Ok(vec![format!("{id} is still {}", other.name())]),
         };
         let name = row.state.name();

@@ -1,4 +1,4 @@
-//! Bringing a sandbox up: the wish is written first, the answer comes when it is up and written.
+//! Bringing a sandbox up: the request is written first, the answer comes when it is up and written.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use cabana_types::{KeyId, SandboxId};
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
-use super::drive::spec;
+use super::driver::spec;
 use super::readiness::Unready;
 use super::{Lifecycle, SWEEP_WAIT, later};
 use crate::failpoint;
 
-/// A wish for a sandbox that passed every check.
+/// A request for a sandbox that passed every check.
 #[derive(Debug)]
-pub struct Wish {
+pub struct CreateRequest {
     /// Its row, in state `creating`.
     pub sandbox: Sandbox,
     /// Whose key asked.
@@ -110,13 +110,13 @@ type Answer = oneshot::Sender<Result<Sandbox, CreateError>>;
 
 impl Lifecycle {
     /// Makes a sandbox. A client that hangs up leaves nothing half done: the work goes on in a task of its own.
-    pub async fn create(self: &Arc<Self>, wish: Wish) -> Result<Sandbox, CreateError> {
+    pub async fn create(self: &Arc<Self>, request: CreateRequest) -> Result<Sandbox, CreateError> {
         if self.stopping.is_cancelled() {
             return Err(CreateError::ShuttingDown);
         }
-        let id = wish.sandbox.id.clone();
+        let id = request.sandbox.id.clone();
         let (answer, answered) = oneshot::channel();
-        self.tasks.spawn(Arc::clone(self).bring_about(wish, answer));
+        self.tasks.spawn(Arc::clone(self).bring_about(request, answer));
         match answered.await {
             Ok(result) => result,
             // The task is gone without an answer: a fault of ours, and nothing of the sandbox may stay.
@@ -127,19 +127,19 @@ impl Lifecycle {
         }
     }
 
-    async fn bring_about(self: Arc<Self>, wish: Wish, answer: Answer) {
+    async fn bring_about(self: Arc<Self>, request: CreateRequest, answer: Answer) {
         // A caller that has gone away is told nothing; the sandbox stands all the same.
         let tell = |result| drop(answer.send(result));
-        let id = wish.sandbox.id.clone();
+        let id = request.sandbox.id.clone();
         // A repeated request is answered even when there is no room for another sandbox.
-        if let Some(result) = self.repeated(&wish.sandbox).await {
+        if let Some(result) = self.repeated(&request.sandbox).await {
             return tell(result);
         }
         let Some(entry) = self.registry.reserve(&id, self.max_sandboxes) else {
             return tell(Err(CreateError::Capacity { limit: self.max_sandboxes }));
         };
         let held = entry.lock.lock().await;
-        match self.store.insert_sandbox(wish.sandbox.clone(), wish.by.clone(), self.max_of_team).await {
+        match self.store.insert_sandbox(request.sandbox.clone(), request.by.clone(), self.max_of_team).await {
             Ok(Inserted::New) => {}
             Ok(Inserted::Full) => {
                 drop(held);
@@ -149,7 +149,7 @@ impl Lifecycle {
             Ok(Inserted::Known(known)) => {
                 drop(held);
                 self.registry.forget(&id);
-                return tell(self.known(&wish.sandbox, *known).await);
+                return tell(self.known(&request.sandbox, *known).await);
             }
             Err(error) => {
                 drop(held);
@@ -158,13 +158,13 @@ impl Lifecycle {
             }
         }
         failpoint::hit("create.written");
-        let mut launch = pin!(self.backend.launch(spec(&wish.sandbox, wish.disk)));
+        let mut launch = pin!(self.backend.launch(spec(&request.sandbox, request.disk)));
         match tokio::time::timeout(self.launch_limit, &mut launch).await {
             Ok(Ok(live)) => {
                 failpoint::hit("create.launched");
-                let result = match self.until_ready(&wish.sandbox, &live).await {
+                let result = match self.until_ready(&request.sandbox, &live).await {
                     // If somebody ended it meanwhile, the store says so.
-                    Ok(()) | Err(Unready::Doomed) => self.arrive(&id, live, wish.timeout).await,
+                    Ok(()) | Err(Unready::Doomed) => self.arrive(&id, live, request.timeout).await,
                     Err(Unready::Stopping) => Err(CreateError::ShuttingDown),
                     Err(Unready::Failed(why)) => {
                         tracing::warn!(sandbox = %id, error = why, "a sandbox did not become ready");
@@ -211,7 +211,7 @@ impl Lifecycle {
     /// It is up: writes that down, then lets everybody know.
     async fn arrive(self: &Arc<Self>, id: &SandboxId, live: Live, timeout: u64) -> Result<Sandbox, CreateError> {
         let now = Timestamp::now();
-        match self.store.up(id.clone(), now, later(now, timeout)).await {
+        match self.store.started(id.clone(), now, later(now, timeout)).await {
             Ok(sandbox) => {
                 self.publish(&sandbox, live, 0);
                 self.teams.started(&sandbox.team);
@@ -249,19 +249,19 @@ impl Lifecycle {
     }
 
     /// The answer to a request that was made before, if it was.
-    async fn repeated(&self, wish: &Sandbox) -> Option<Result<Sandbox, CreateError>> {
-        let key = wish.idempotency.as_ref()?;
-        match self.store.sandbox_by_idempotency_key(&wish.team, &key.key).await {
-            Ok(Some(known)) => Some(self.known(wish, known).await),
+    async fn repeated(&self, request: &Sandbox) -> Option<Result<Sandbox, CreateError>> {
+        let key = request.idempotency.as_ref()?;
+        match self.store.sandbox_by_idempotency_key(&request.team, &key.key).await {
+            Ok(Some(known)) => Some(self.known(request, known).await),
             Ok(None) => None,
             Err(error) => Some(Err(error.into())),
         }
     }
 
     /// What is answered about the sandbox that a repeated request asked for before.
-    async fn known(&self, wish: &Sandbox, mut known: Sandbox) -> Result<Sandbox, CreateError> {
+    async fn known(&self, request: &Sandbox, mut known: Sandbox) -> Result<Sandbox, CreateError> {
         let key = known.idempotency.as_ref().map(|i| i.key.clone()).unwrap_or_default();
-        if known.idempotency != wish.idempotency {
+        if known.idempotency != request.idempotency {
             return Err(CreateError::Conflict { key });
         }
         if known.state == State::Creating {

@@ -9,8 +9,8 @@ use cabana_types::SandboxId;
 use cabana_types::sandbox::PauseCause;
 use tokio::time::Instant;
 
+use super::pause::Pause;
 use super::registry::Entry;
-use super::sleep::Pause;
 use super::{Lifecycle, guest};
 
 /// A sandbox that uses less than this share of one CPU rests: daemons that wait wake up now and then.

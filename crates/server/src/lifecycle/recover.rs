@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cabana_runtime::Live;
 use cabana_store::Sandbox;
-use cabana_types::sandbox::{Rest, Seen, State};
+use cabana_types::sandbox::{Kept, Seen, State};
 use futures_util::StreamExt;
 use jiff::Timestamp;
 
@@ -56,7 +56,7 @@ impl Lifecycle {
                 }
             },
             // Only those that sleep with their memory have anything to lose.
-            State::Paused { rest: Rest::Memory, .. } => {
+            State::Paused { kept: Kept::Ram, .. } => {
                 let seen = match self.backend.adopt(&id).await {
                     Ok(Some(_)) | Err(_) => {
                         self.count_memory(&sandbox).await;
@@ -76,7 +76,7 @@ impl Lifecycle {
         let Some(step) = sandbox.state.on_restart(seen) else { return };
         let mut pause = Backoff::new();
         loop {
-            match self.store.step(sandbox.id.clone(), step.clone(), Timestamp::now()).await {
+            match self.store.apply(sandbox.id.clone(), step.clone(), Timestamp::now()).await {
                 Ok(sandbox) => {
                     tracing::warn!(sandbox = %sandbox.id, state = sandbox.state.name(), "a sandbox did not outlive the restart");
                     return self.go_on(&sandbox);
@@ -101,7 +101,7 @@ impl Lifecycle {
             self.sweep(&sandbox.id);
             return;
         }
-        if sandbox.state.takes_place() {
+        if sandbox.state.uses_capacity() {
             self.registry.place(&sandbox.id);
         }
         self.tasks.spawn(Arc::clone(self).persevere(sandbox.id.clone()));

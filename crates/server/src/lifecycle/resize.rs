@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use cabana_store::Sandbox;
 use cabana_types::error::chain;
-use cabana_types::sandbox::{Rest, State};
+use cabana_types::sandbox::{Kept, State};
 use cabana_types::{Resources, SandboxId};
 use jiff::Timestamp;
 
 use super::Lifecycle;
-use super::drive::ChangeError;
+use super::driver::ChangeError;
 
 impl Lifecycle {
     /// Gives a sandbox other limits: at once if it is up, else when it wakes.
@@ -21,12 +21,12 @@ impl Lifecycle {
         self.change(id, move |this, id| async move {
             let sandbox = this.drive(&id, None).await?;
             let up = match &sandbox.state {
-                State::Running | State::Paused { rest: Rest::Memory | Rest::Disk, .. } => true,
+                State::Running | State::Paused { kept: Kept::Ram | Kept::Checkpoint { .. } | Kept::Disk, .. } => true,
                 State::Paused { .. } | State::Failed { .. } => false,
                 other => return Err(ChangeError::Conflict { id, state: other.name() }),
             };
             let resources = choose(sandbox.resources);
-            if sandbox.state == State::Running || matches!(sandbox.state, State::Paused { rest: Rest::Memory, .. }) {
+            if sandbox.state == State::Running || matches!(sandbox.state, State::Paused { kept: Kept::Ram, .. }) {
                 let used = this.backend.stats(&id).await.map(|stats| stats.memory_used >> 20).unwrap_or_default();
                 if used >= u64::from(resources.memory_mb) {
                     return Err(ChangeError::InUse { id, used });

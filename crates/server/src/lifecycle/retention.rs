@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cabana_types::error::chain;
-use cabana_types::sandbox::{EndCause, PauseCause, Rest, State};
+use cabana_types::sandbox::{EndCause, Kept, PauseCause, State};
 use jiff::{SignedDuration, Timestamp};
 
 use super::Lifecycle;
@@ -58,9 +58,11 @@ impl Lifecycle {
 fn due(state: &State, age: SignedDuration, retention: &Retention) -> Option<Due> {
     let days = |days: u32| days > 0 && age >= SignedDuration::from_hours(i64::from(days) * 24);
     match state {
-        State::Paused { rest: Rest::Archive { whole: false, .. }, .. } => None,
+        State::Paused { kept: Kept::Archive { whole: false, .. }, .. } => None,
         State::Paused { .. } if days(retention.recycle_after_days) => Some(Due::Recycle),
-        State::Paused { rest: Rest::Memory | Rest::Disk, .. } if days(retention.archive_after_days) => {
+        State::Paused { kept: Kept::Ram | Kept::Checkpoint { .. } | Kept::Disk, .. }
+            if days(retention.archive_after_days) =>
+        {
             Some(Due::Archive)
         }
         State::Failed { cause } if age >= SignedDuration::from_hours(i64::from(retention.failed_hours)) => {
@@ -80,12 +82,12 @@ mod tests {
         Retention { tombstone_days: 7, archive_after_days: archive, recycle_after_days: recycle, failed_hours }
     }
 
-    fn asleep(rest: Rest) -> State {
-        State::Paused { rest, why: PauseCause::Idle }
+    fn paused(kept: Kept) -> State {
+        State::Paused { kept, why: PauseCause::Idle }
     }
 
     fn archived(whole: bool) -> State {
-        asleep(Rest::Archive { generation: 1, whole })
+        paused(Kept::Archive { generation: 1, whole })
     }
 
     fn failed() -> State {
@@ -100,12 +102,12 @@ mod tests {
     #[test]
     fn each_is_due_at_its_time_and_not_a_second_before() {
         let both = retention(3, 10, 24);
-        for rest in [Rest::Memory, Rest::Disk] {
-            assert_eq!(after(3 * DAY - 1, asleep(rest), &both), None);
-            assert_eq!(after(3 * DAY, asleep(rest), &both), Some(Due::Archive));
-            assert_eq!(after(10 * DAY - 1, asleep(rest), &both), Some(Due::Archive));
+        for kept in [Kept::Ram, Kept::Checkpoint { generation: 1 }, Kept::Disk] {
+            assert_eq!(after(3 * DAY - 1, paused(kept), &both), None);
+            assert_eq!(after(3 * DAY, paused(kept), &both), Some(Due::Archive));
+            assert_eq!(after(10 * DAY - 1, paused(kept), &both), Some(Due::Archive));
             assert_eq!(
-                after(10 * DAY, asleep(rest), &both),
+                after(10 * DAY, paused(kept), &both),
                 Some(Due::Recycle),
                 "one that could not be archived before"
             );
@@ -122,15 +124,15 @@ mod tests {
         assert_eq!(after(10 * DAY, archived(true), &both), Some(Due::Recycle));
         assert_eq!(after(10_000 * DAY, archived(false), &both), None);
         // Where the order is the other way round, recycling is all there is to do.
-        assert_eq!(after(5 * DAY, asleep(Rest::Disk), &retention(20, 5, 24)), Some(Due::Recycle));
+        assert_eq!(after(5 * DAY, paused(Kept::Disk), &retention(20, 5, 24)), Some(Due::Recycle));
     }
 
     #[test]
     fn zero_is_never_for_those_that_sleep() {
-        for rest in [Rest::Memory, Rest::Disk, Rest::Archive { generation: 1, whole: true }] {
-            assert_eq!(after(10_000 * DAY, asleep(rest), &retention(0, 0, 24)), None);
+        for kept in [Kept::Ram, Kept::Disk, Kept::Archive { generation: 1, whole: true }] {
+            assert_eq!(after(10_000 * DAY, paused(kept), &retention(0, 0, 24)), None);
         }
-        assert_eq!(after(10_000 * DAY, asleep(Rest::Disk), &retention(1, 0, 24)), Some(Due::Archive));
+        assert_eq!(after(10_000 * DAY, paused(Kept::Disk), &retention(1, 0, 24)), Some(Due::Archive));
         assert_eq!(after(10_000 * DAY, archived(true), &retention(1, 0, 24)), None);
         assert!(after(0, failed(), &retention(0, 0, 0)).is_some(), "a failed one is then given up at once");
     }
@@ -142,8 +144,8 @@ mod tests {
         for state in [
             State::Creating,
             State::Running,
-            State::Pausing { to: Rest::Disk, why: why() },
-            State::Resuming { from: Rest::Disk, why: why() },
+            State::Pausing { to: Kept::Disk, why: why() },
+            State::Resuming { from: Kept::Disk, why: why() },
             State::Archiving { generation: 1, whole: true, why: why() },
             State::Ending { cause: EndCause::Expired },
             State::Ended { cause: EndCause::Expired },
@@ -154,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_was_set_back_makes_nothing_due() {
-        assert_eq!(after(-DAY, asleep(Rest::Disk), &retention(1, 1, 0)), None);
+        assert_eq!(after(-DAY, paused(Kept::Disk), &retention(1, 1, 0)), None);
         assert_eq!(after(-DAY, failed(), &retention(1, 1, 0)), None);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cabana_runtime::{Death, Vitals};
 use cabana_types::SandboxId;
-use cabana_types::sandbox::{EndCause, Step};
+use cabana_types::sandbox::{EndCause, Transition};
 use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -56,7 +56,7 @@ impl Lifecycle {
         tracing::warn!(sandbox = %id, why = cause.describe(), "a sandbox ended by itself");
         let mut pause = super::backoff::Backoff::new();
         loop {
-            match self.store.step(id.clone(), Step::Fail(cause.clone()), Timestamp::now()).await {
+            match self.store.apply(id.clone(), Transition::Fail(cause.clone()), Timestamp::now()).await {
                 Ok(_) => {
                     failpoint::hit("failure.written");
                     self.withdraw(id);

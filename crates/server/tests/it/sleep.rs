@@ -141,7 +141,10 @@ fn no_more_sleep_with_their_memory_than_may() {
     server.post(&format!("/sandboxes/{third}/timeout"), json!({"timeout": 0})).is(204);
     assert_eq!(detail(&server, &third)["pauseMode"], "filesystem");
     let told = server.get(&format!("/events/sandboxes/{third}")).is(200).json().to_string();
-    assert!(told.contains("its memory was given up: as many sandboxes sleep with their memory as may"), "{told}");
+    assert!(
+        told.contains("its memory was given up: the limit of sandboxes that are paused with their memory is reached"),
+        "{told}"
+    );
     // Whoever wakes, gives its memory up or ends makes room.
     assert_eq!(connect(&server, &third), 201);
     assert_eq!(connect(&server, &ids[0]), 201);

@@ -248,7 +248,7 @@ async fn what_is_needed_is_not_deleted() {
         assert_eq!(store.delete_build(id(n)).await.expect("delete"), gone, "{n}");
     }
     store.end(sandbox_id(1), cabana_types::sandbox::EndCause::Expired, at(60)).await.expect("end");
-    store.swept(sandbox_id(1), at(61)).await.expect("swept");
+    store.removed(sandbox_id(1), at(61)).await.expect("removed");
     store.forget_snapshot(snapshot_of(1).id).await.expect("forget");
     store.check_template_unused(&template).await.expect("unused");
     assert_eq!(store.untagged_builds(late).await.expect("list"), [id(50)]);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cabana_store::{Event, EventQuery, Order, Sandbox, Store, Template};
 use cabana_types::SandboxId;
-use cabana_types::sandbox::{EndCause, State, Step};
+use cabana_types::sandbox::{EndCause, State, Transition};
 use proptest::prelude::*;
 
 use crate::{Place, at, idempotency, key_id, sandbox, sandbox_id, team, template_id};
@@ -12,10 +12,10 @@ use crate::{Place, at, idempotency, key_id, sandbox, sandbox_id, team, template_
 #[derive(Debug, Clone)]
 enum Operation {
     Insert(u8, bool),
-    Up(u8),
+    Started(u8),
     End(u8, EndCause),
     Expire(u8, i64),
-    Swept(u8),
+    Removed(u8),
     Timeout(u8, i64, bool),
     Note(u8),
     Purge(i64),
@@ -26,14 +26,14 @@ fn operation() -> impl Strategy<Value = Operation> {
     let n = 0..4u8;
     prop_oneof![
         4 => (n.clone(), any::<bool>()).prop_map(|(n, k)| Operation::Insert(n, k)),
-        4 => n.clone().prop_map(Operation::Up),
+        4 => n.clone().prop_map(Operation::Started),
         2 => (n.clone(), prop_oneof![
             Just(EndCause::OutOfMemory),
             Just(EndCause::Killed { by: "k".into() }),
             Just(EndCause::CreateFailed { message: "it's \"broken\"\n".into() }),
         ]).prop_map(|(n, c)| Operation::End(n, c)),
         2 => (n.clone(), 0..1000i64).prop_map(|(n, t)| Operation::Expire(n, t)),
-        3 => n.clone().prop_map(Operation::Swept),
+        3 => n.clone().prop_map(Operation::Removed),
         2 => (n.clone(), 0..1000i64, any::<bool>()).prop_map(|(n, t, e)| Operation::Timeout(n, t, e)),
         1 => n.prop_map(Operation::Note),
         1 => (0..100i64).prop_map(Operation::Purge),
@@ -74,8 +74,8 @@ async fn content(store: &Store) -> Content {
 
 /// Applies an operation and keeps a model of the states beside it.
 async fn apply(store: &Store, model: &mut BTreeMap<SandboxId, (State, i64)>, operation: Operation, clock: i64) {
-    let mut step = |n: u8, step: Step, ok: bool| {
-        let next = model.get(&sandbox_id(n)).and_then(|(state, _)| state.take(step).ok());
+    let mut check = |n: u8, transition: Transition, ok: bool| {
+        let next = model.get(&sandbox_id(n)).and_then(|(state, _)| state.apply(transition).ok());
         assert_eq!(next.is_some(), ok, "the store and the state machine disagree about {n}");
         if let (Some(next), Some(entry)) = (next, model.get_mut(&sandbox_id(n))) {
             *entry = (next, clock);
@@ -90,18 +90,20 @@ async fn apply(store: &Store, model: &mut BTreeMap<SandboxId, (State, i64)>, ope
                 model.insert(sandbox_id(n), (State::Creating, clock));
             }
         }
-        Operation::Up(n) => step(n, Step::Up, store.up(sandbox_id(n), at(clock), at(clock + 300)).await.is_ok()),
+        Operation::Started(n) => {
+            check(n, Transition::Started, store.started(sandbox_id(n), at(clock), at(clock + 300)).await.is_ok())
+        }
         Operation::End(n, cause) => {
-            step(n, Step::End(cause.clone()), store.end(sandbox_id(n), cause, at(clock)).await.is_ok());
+            check(n, Transition::End(cause.clone()), store.end(sandbox_id(n), cause, at(clock)).await.is_ok());
         }
         Operation::Expire(n, due) => {
             if let Ok(row) = store.expire(sandbox_id(n), at(due), at(clock)).await
                 && row.state.cause().is_some()
             {
-                step(n, Step::End(EndCause::Expired), true);
+                check(n, Transition::End(EndCause::Expired), true);
             }
         }
-        Operation::Swept(n) => step(n, Step::Swept, store.swept(sandbox_id(n), at(clock)).await.is_ok()),
+        Operation::Removed(n) => check(n, Transition::Removed, store.removed(sandbox_id(n), at(clock)).await.is_ok()),
         Operation::Timeout(n, to, extend) => {
             let before = store.sandbox(&sandbox_id(n)).await.expect("read");
             if let Ok(row) = store.set_end_at(sandbox_id(n), at(to), extend, at(clock)).await {

@@ -22,7 +22,7 @@ fn all() -> SandboxQuery {
 
 async fn running(store: &Store, n: u8, second: i64) {
     insert(store, sandbox(n)).await;
-    store.up(sandbox_id(n), at(second), at(second + 300)).await.expect("up");
+    store.started(sandbox_id(n), at(second), at(second + 300)).await.expect("up");
 }
 
 fn numbers(rows: &[Sandbox]) -> Vec<u8> {

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use cabana_store::{ApiKey, Boot, Build, BuildStatus, Given, Idempotency, Inserted, Sandbox, Store, Team, Traffic};
 use cabana_types::sandbox::State;
-use cabana_types::{BuildId, KeyId, LifePolicy, Resources, SandboxId, Secret, TeamId, TemplateId};
+use cabana_types::{BuildId, KeyId, LifecyclePolicy, Resources, SandboxId, Secret, TeamId, TemplateId};
 use jiff::Timestamp;
 
 /// A database in a directory of its own.
@@ -136,7 +136,7 @@ fn sandbox(n: u8) -> Sandbox {
         end_at: at(300),
         ended_at: None,
         idempotency: None,
-        policy: LifePolicy { keep: vec!["data".into()], ..LifePolicy::default() },
+        policy: LifecyclePolicy { keep: vec!["data".into()], ..LifecyclePolicy::default() },
         boot: Boot { env: BTreeMap::from([("A".into(), "1".into())]), ..Boot::default() },
         since: at(0),
         archives: 0,

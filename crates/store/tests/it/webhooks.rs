@@ -62,9 +62,9 @@ async fn an_event_is_queued_for_those_who_want_it() {
     assert!(!told(&store).await, "nothing is due");
     insert(&store, sandbox(1)).await;
     assert!(told(&store).await);
-    store.up(sandbox_id(1), at(1), at(301)).await.expect("up");
+    store.started(sandbox_id(1), at(1), at(301)).await.expect("up");
     store.end(sandbox_id(1), EndCause::OutOfMemory, at(2)).await.expect("end");
-    store.swept(sandbox_id(1), at(3)).await.expect("swept");
+    store.removed(sandbox_id(1), at(3)).await.expect("removed");
     let mut queues = store.queues().await.expect("queues");
     queues.sort_by(|a, b| a.webhook.cmp(&b.webhook));
     assert_eq!(queues, [&all, &killed].map(|h| Queue { webhook: h.id.clone(), due_at: None }));
@@ -98,8 +98,8 @@ async fn what_waits_outlives_the_server_and_a_change_that_failed_leaves_nothing(
     let all = hook(1, event::KINDS);
     add(&store, &all).await;
     insert(&store, sandbox(1)).await;
-    store.up(sandbox_id(1), at(1), at(301)).await.expect("up");
-    store.up(sandbox_id(1), at(2), at(301)).await.expect_err("it is up");
+    store.started(sandbox_id(1), at(1), at(301)).await.expect("up");
+    store.started(sandbox_id(1), at(2), at(301)).await.expect_err("it is up");
     let parcel = next(&store, &all).await.expect("requested");
     store.attempted(&parcel, attempt(500, 5), Verdict::Again(at(60))).await.expect("write");
     drop(store);
@@ -129,7 +129,7 @@ async fn repeated_updates_wait_once() {
     let all = hook(1, &[event::UPDATED]);
     add(&store, &all).await;
     insert(&store, sandbox(1)).await;
-    store.up(sandbox_id(1), at(1), at(301)).await.expect("up");
+    store.started(sandbox_id(1), at(1), at(301)).await.expect("up");
     for n in 0..5 {
         store.set_end_at(sandbox_id(1), at(400 + n), false, at(2 + n)).await.expect("timeout");
     }
@@ -162,7 +162,7 @@ async fn queues_and_memories_are_bounded() {
     let (all, more) = (hook(1, &[event::UPDATED]), 5);
     add(&store, &all).await;
     insert(&store, sandbox(1)).await;
-    store.up(sandbox_id(1), at(1), at(301)).await.expect("up");
+    store.started(sandbox_id(1), at(1), at(301)).await.expect("up");
     // Two reasons in turn, so that none takes the place of another.
     for n in 0..(MAX_PENDING + more) {
         let reason = if n % 2 == 0 { "even" } else { "odd" };

@@ -26,7 +26,7 @@ async fn a_life_is_told_by_its_events() {
     insert(&store, wish.clone()).await;
     assert_eq!(store.sandbox(&wish.id).await.expect("read"), Some(wish.clone()));
 
-    let up = store.up(wish.id.clone(), at(1), at(301)).await.expect("up");
+    let up = store.started(wish.id.clone(), at(1), at(301)).await.expect("up");
     assert_eq!((up.state.clone(), up.started_at, up.end_at), (State::Running, Some(at(1)), at(301)));
     assert_eq!(store.sandbox(&wish.id).await.expect("read"), Some(up));
     let template = store.template(&template_id()).await.expect("read").expect("template");
@@ -45,7 +45,7 @@ async fn a_life_is_told_by_its_events() {
     let refused = store.set_end_at(wish.id.clone(), at(900), false, at(501)).await.expect_err("ending already");
     assert!(matches!(refused, Error::NotRunning { state: "ending", .. }), "{refused:?}");
 
-    let tombstone = store.swept(wish.id.clone(), at(502)).await.expect("swept");
+    let tombstone = store.removed(wish.id.clone(), at(502)).await.expect("removed");
     assert_eq!(tombstone.state, State::Ended { cause: EndCause::Expired });
     assert_eq!((&tombstone.access_token, tombstone.env_vars.len()), (&None, 0), "secrets are forgotten");
     assert_eq!(tombstone.traffic.token, None);
@@ -87,7 +87,7 @@ async fn an_idempotency_key_finds_its_sandbox() {
     assert_eq!(store.sandbox(&twin.id).await.expect("read"), None);
     // A failed creation frees the key once it is swept.
     store.end(wish.id.clone(), EndCause::CreateFailed { message: "no".into() }, at(1)).await.expect("end");
-    store.swept(wish.id.clone(), at(2)).await.expect("swept");
+    store.removed(wish.id.clone(), at(2)).await.expect("removed");
     insert(&store, twin).await;
 }
 
@@ -106,7 +106,7 @@ async fn many_writers_share_transactions_and_a_failed_one_harms_no_other() {
                 store.insert_sandbox(broken, key_id(1), u32::MAX).await.expect_err("there is no such team");
             } else {
                 insert(&store, sandbox(n)).await;
-                store.up(sandbox_id(n), at(1), at(300)).await.expect("up");
+                store.started(sandbox_id(n), at(1), at(300)).await.expect("up");
             }
         });
     }
@@ -125,7 +125,7 @@ async fn old_tombstones_are_forgotten_with_their_events() {
         insert(&store, sandbox(n)).await;
         if n < 5 {
             store.end(sandbox_id(n), EndCause::Lost, at(i64::from(n))).await.expect("end");
-            store.swept(sandbox_id(n), at(i64::from(n))).await.expect("swept");
+            store.removed(sandbox_id(n), at(i64::from(n))).await.expect("removed");
         }
     }
     assert_eq!(store.purge(at(4), 100, 2).await.expect("purge"), 2);
@@ -144,7 +144,7 @@ async fn the_newest_tombstones_are_kept_up_to_a_number() {
     for n in 1..=6u8 {
         insert(&store, sandbox(n)).await;
         store.end(sandbox_id(n), EndCause::Lost, at(i64::from(n))).await.expect("end");
-        store.swept(sandbox_id(n), at(i64::from(n))).await.expect("swept");
+        store.removed(sandbox_id(n), at(i64::from(n))).await.expect("removed");
     }
     assert_eq!(store.purge(at(0), 3, 100).await.expect("purge"), 3);
     assert_eq!(store.purge(at(0), 3, 100).await.expect("purge"), 0);

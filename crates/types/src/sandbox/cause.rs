@@ -1,19 +1,19 @@
-//! Why a sandbox sleeps, failed or ended.
+//! Causes of pauses, failures and ends.
 
 use serde::{Deserialize, Serialize};
 
-/// Why a sandbox ended, or failed.
+/// Cause of the end or the failure of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum EndCause {
-    /// Somebody asked for it, with the API key of this name.
+    /// A client killed it.
     Killed {
-        /// The key's public id.
+        /// Public id of the client's API key.
         by: String,
     },
-    /// Its time was over.
+    /// It reached its timeout.
     Expired,
-    /// It could not be brought up.
+    /// It could not be started.
     CreateFailed {
         /// What went wrong.
         message: String,
@@ -22,17 +22,17 @@ pub enum EndCause {
     OutOfMemory,
     /// Its guest daemon died.
     GuestDied,
-    /// It was not there any more when the server came back (the machine was restarted).
+    /// Its processes were gone when the server started again (the host was restarted).
     Lost,
-    /// It had failed, and nobody recovered it in time.
+    /// It had failed and was not recovered in time.
     Abandoned {
-        /// How it had failed.
+        /// Description of the failure.
         after: String,
     },
 }
 
 impl EndCause {
-    /// Whether the sandbox failed, rather than being ended on purpose.
+    /// Whether the sandbox failed, as opposed to being ended on purpose.
     pub fn is_failure(&self) -> bool {
         !matches!(self, EndCause::Killed { .. } | EndCause::Expired)
     }
@@ -51,18 +51,18 @@ impl EndCause {
     }
 }
 
-/// Why a sandbox sleeps.
+/// Cause of a pause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum PauseCause {
-    /// Somebody asked for it, with the API key of this name.
+    /// A client requested it.
     Asked {
-        /// The key's public id.
+        /// Public id of the client's API key.
         by: String,
     },
-    /// Its time was over.
+    /// It reached its timeout.
     Timeout,
-    /// Nothing happened in it for long enough.
+    /// It was idle for long enough.
     Idle,
     /// It had failed.
     Failed {

@@ -18,7 +18,7 @@ use super::{Lifecycle, guest};
 
 /// What a bench is.
 #[derive(Debug, Clone)]
-pub(crate) struct BenchSpec {
+pub(crate) struct BuildSandboxSpec {
     /// Whose builds it is for.
     pub(crate) template: TemplateId,
     /// Its root filesystem.
@@ -31,7 +31,7 @@ pub(crate) struct BenchSpec {
 
 /// Why there is none.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum BenchError {
+pub(crate) enum BuildSandboxError {
     /// There are as many sandboxes as there may be.
     #[error("all {limit} sandboxes are in use: try again when some have ended, or raise limits.max_sandboxes")]
     Capacity {
@@ -48,7 +48,7 @@ pub(crate) enum BenchError {
 
 /// A sandbox that is up. Dropping it removes it.
 #[derive(Debug)]
-pub(crate) struct Bench {
+pub(crate) struct BuildSandbox {
     lifecycle: Arc<Lifecycle>,
     live: Live,
     removed: bool,
@@ -56,20 +56,23 @@ pub(crate) struct Bench {
 
 impl Lifecycle {
     /// Brings one up. Whoever stops waiting leaves nothing: the work goes on in a task of its own, and what nobody takes is removed.
-    pub(crate) async fn bench(self: &Arc<Self>, spec: BenchSpec) -> Result<Bench, BenchError> {
+    pub(crate) async fn build_sandbox(
+        self: &Arc<Self>,
+        spec: BuildSandboxSpec,
+    ) -> Result<BuildSandbox, BuildSandboxError> {
         let (answer, answered) = oneshot::channel();
         let this = Arc::clone(self);
-        self.tasks.spawn(async move { answer.send(this.bring_up_bench(spec).await) });
-        answered.await.unwrap_or(Err(BenchError::ShuttingDown))
+        self.tasks.spawn(async move { answer.send(this.start_build_sandbox(spec).await) });
+        answered.await.unwrap_or(Err(BuildSandboxError::ShuttingDown))
     }
 
-    async fn bring_up_bench(self: Arc<Self>, spec: BenchSpec) -> Result<Bench, BenchError> {
+    async fn start_build_sandbox(self: Arc<Self>, spec: BuildSandboxSpec) -> Result<BuildSandbox, BuildSandboxError> {
         if self.stopping.is_cancelled() {
-            return Err(BenchError::ShuttingDown);
+            return Err(BuildSandboxError::ShuttingDown);
         }
         let id = SandboxId::from_random(rand::random());
         let Some(entry) = self.registry.reserve(&id, self.max_sandboxes) else {
-            return Err(BenchError::Capacity { limit: self.max_sandboxes });
+            return Err(BuildSandboxError::Capacity { limit: self.max_sandboxes });
         };
         let _held = entry.lock.lock().await;
         let mib = |mb: u32| u64::from(mb) << 20;
@@ -93,7 +96,7 @@ impl Lifecycle {
             },
         });
         match launch.await {
-            Ok(live) => Ok(Bench { lifecycle: Arc::clone(&self), live, removed: false }),
+            Ok(live) => Ok(BuildSandbox { lifecycle: Arc::clone(&self), live, removed: false }),
             Err(error) => {
                 // The backend has left nothing.
                 self.registry.forget(&id);
@@ -102,7 +105,7 @@ impl Lifecycle {
         }
     }
 
-    async fn remove_bench(&self, id: &SandboxId) {
+    async fn remove_build_sandbox(&self, id: &SandboxId) {
         if let Err(error) = self.backend.destroy(id).await {
             tracing::warn!(sandbox = %id, error = chain(&error), "the sandbox of a step is left for the next housekeeping");
         }
@@ -110,7 +113,7 @@ impl Lifecycle {
     }
 }
 
-impl Bench {
+impl BuildSandbox {
     /// Where its guest listens.
     pub(crate) fn guest_socket(&self) -> &Path {
         &self.live.guest_socket
@@ -134,7 +137,7 @@ impl Bench {
     }
 
     /// Ends it in order and keeps its root filesystem as a layer.
-    pub(crate) async fn keep(mut self, pool: &Pool, key: &str) -> Result<(), BenchError> {
+    pub(crate) async fn keep(mut self, pool: &Pool, key: &str) -> Result<(), BuildSandboxError> {
         let id = self.live.id.clone();
         if let Err(error) = guest::stop(&self.live.guest_socket).await {
             tracing::debug!(sandbox = %id, %error, "the guest of a step did not stop its processes in order");
@@ -142,24 +145,24 @@ impl Bench {
         self.lifecycle.backend.stop(&id).await?;
         pool.layer_from_disk(&id, key).await.map_err(cabana_runtime::Error::from)?;
         self.removed = true;
-        self.lifecycle.remove_bench(&id).await;
+        self.lifecycle.remove_build_sandbox(&id).await;
         Ok(())
     }
 
     /// Removes it.
     pub(crate) async fn remove(mut self) {
         self.removed = true;
-        self.lifecycle.remove_bench(&self.live.id).await;
+        self.lifecycle.remove_build_sandbox(&self.live.id).await;
     }
 }
 
-impl Drop for Bench {
+impl Drop for BuildSandbox {
     fn drop(&mut self) {
         if self.removed {
             return;
         }
         let (lifecycle, id) = (Arc::clone(&self.lifecycle), self.live.id.clone());
         let tasks = lifecycle.tasks.clone();
-        tasks.spawn(async move { lifecycle.remove_bench(&id).await });
+        tasks.spawn(async move { lifecycle.remove_build_sandbox(&id).await });
     }
 }

@@ -44,7 +44,7 @@ impl Lifecycle {
         failpoint::hit("kill.destroyed");
         let mut pause = Backoff::new();
         loop {
-            match self.store.swept(id.clone(), Timestamp::now()).await {
+            match self.store.removed(id.clone(), Timestamp::now()).await {
                 Ok(sandbox) => {
                     let why = sandbox.state.cause().map(|c| c.describe()).unwrap_or_default();
                     tracing::info!(sandbox = %id, why, "ended");
@@ -62,7 +62,7 @@ impl Lifecycle {
                 }
             }
         }
-        self.dormitory.leave(&id);
+        self.memory_budget.leave(&id);
         self.registry.forget(&id);
         entry.attempted.cancel();
     }

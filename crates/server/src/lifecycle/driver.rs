@@ -10,13 +10,13 @@ use cabana_types::SandboxId;
 use cabana_types::error::chain;
 use cabana_types::guest::GuestConfig;
 use cabana_types::policy::OnFailure;
-use cabana_types::sandbox::{EndCause, PauseCause, Rest, State, Step};
+use cabana_types::sandbox::{EndCause, Kept, PauseCause, State, Transition};
 use futures_util::FutureExt;
 use jiff::Timestamp;
 
 use super::backoff::Backoff;
 use super::readiness::Unready;
-use super::{Crowded, Lifecycle, guest, later};
+use super::{Lifecycle, OverBudget, guest, later};
 use crate::failpoint;
 
 /// Why a sandbox is not in the state that was wanted.
@@ -44,14 +44,14 @@ pub enum ChangeError {
         /// How many.
         limit: u32,
     },
-    /// It cannot sleep with its memory; it keeps running.
-    #[error("the sandbox {id} cannot sleep with its memory")]
-    Crowded {
+    /// It cannot be paused with its memory; it keeps running.
+    #[error("the sandbox {id} cannot be paused with its memory")]
+    OverBudget {
         /// Which.
         id: SandboxId,
         /// Why not.
         #[source]
-        why: Crowded,
+        why: OverBudget,
     },
     /// Its team keeps as many snapshots as it may.
     #[error("the team has {limit} snapshots")]
@@ -100,6 +100,9 @@ pub enum ChangeError {
 /// What a sandbox could not be because somebody else wanted something of it.
 pub(super) const INTERRUPTED: &str = "left in peace";
 
+/// No backend writes checkpoints yet.
+const NO_CHECKPOINTS: &str = "this server's backend cannot write or restore checkpoints";
+
 /// How far one step led.
 pub(super) enum Went {
     /// On.
@@ -123,10 +126,11 @@ impl Lifecycle {
                 Ok(Some(Went::Back(what, message))) => {
                     tracing::warn!(sandbox = %id, error = message, "a sandbox could not be {what}");
                     let stayed = match sandbox.state {
-                        State::Pausing { .. } => Step::StayUp,
-                        _ => Step::SleepOn,
+                        State::Pausing { .. } => Transition::PauseFailed,
+                        State::Archiving { .. } => Transition::ArchiveFailed,
+                        _ => Transition::ResumeFailed,
                     };
-                    self.store.step_because(id.clone(), stayed, message.clone(), Timestamp::now()).await?;
+                    self.store.apply_with_reason(id.clone(), stayed, message.clone(), Timestamp::now()).await?;
                     back = Some(match what {
                         INTERRUPTED => ChangeError::Interrupted(id.clone()),
                         _ => ChangeError::Failed { id: id.clone(), what, message },
@@ -168,26 +172,30 @@ impl Lifecycle {
 
     /// Places in the registry and on the edge follow the state.
     fn settled(&self, sandbox: &Sandbox) {
-        if !sandbox.state.takes_place() {
+        if !sandbox.state.uses_capacity() {
             self.registry.vacate(&sandbox.id);
         }
-        if !matches!(sandbox.state, State::Paused { rest: Rest::Memory, .. }) {
-            self.dormitory.leave(&sandbox.id);
+        if !matches!(sandbox.state, State::Paused { kept: Kept::Ram, .. }) {
+            self.memory_budget.leave(&sandbox.id);
         }
     }
 
     /// Takes the next step; `None` if there is none.
     async fn take_next(self: &Arc<Self>, sandbox: &Sandbox, seconds: Option<u64>) -> Result<Option<Went>, ChangeError> {
         match sandbox.state {
-            State::Pausing { to: Rest::Memory, ref why } => self.freeze(sandbox, why).await.map(Some),
+            State::Pausing { to: Kept::Ram, ref why } => self.freeze(sandbox, why).await.map(Some),
+            State::Pausing { to: Kept::Checkpoint { .. }, .. } => Ok(Some(Went::Back("paused", NO_CHECKPOINTS.into()))),
             State::Pausing { .. } => self.shut_down(sandbox).await.map(Some),
-            State::Resuming { from: Rest::Memory, .. } => self.thaw(sandbox, seconds).await.map(Some),
-            State::Resuming { from: Rest::Disk, .. } => self.boot(sandbox, seconds).await.map(Some),
-            State::Resuming { from: Rest::Archive { generation, .. }, .. } => {
+            State::Resuming { from: Kept::Ram, .. } => self.thaw(sandbox, seconds).await.map(Some),
+            State::Resuming { from: Kept::Checkpoint { .. }, .. } => {
+                Ok(Some(Went::Back("resumed", NO_CHECKPOINTS.into())))
+            }
+            State::Resuming { from: Kept::Disk, .. } => self.boot(sandbox, seconds).await.map(Some),
+            State::Resuming { from: Kept::Archive { generation, .. }, .. } => {
                 self.restore(sandbox, generation).await.map(Some)
             }
             State::Archiving { generation, whole, .. } => self.pack(sandbox, generation, whole).await.map(Some),
-            State::Paused { rest: Rest::Archive { .. }, .. } => {
+            State::Paused { kept: Kept::Archive { .. }, .. } => {
                 self.drop_disk(sandbox).await;
                 Ok(None)
             }
@@ -199,8 +207,8 @@ impl Lifecycle {
         }
     }
 
-    async fn step(&self, sandbox: &Sandbox, step: Step) -> Result<Went, ChangeError> {
-        self.store.step(sandbox.id.clone(), step, Timestamp::now()).await?;
+    async fn step(&self, sandbox: &Sandbox, step: Transition) -> Result<Went, ChangeError> {
+        self.store.apply(sandbox.id.clone(), step, Timestamp::now()).await?;
         Ok(Went::On)
     }
 
@@ -212,7 +220,7 @@ impl Lifecycle {
         {
             tracing::info!(sandbox = %id, why = %crowded, "no room for the memory of a sandbox; its disk alone is kept");
             let told = format!("its memory was given up: {crowded}");
-            self.store.step_because(id.clone(), Step::MemoryLost, told, Timestamp::now()).await?;
+            self.store.apply_with_reason(id.clone(), Transition::MemoryLost, told, Timestamp::now()).await?;
             return Ok(Went::On);
         }
         self.withdraw(id);
@@ -222,7 +230,7 @@ impl Lifecycle {
         let alive = self.backend.adopt(id).await.unwrap_or_default();
         match (frozen, alive) {
             (Ok(()), Some(_)) => {
-                let went = self.step(sandbox, Step::Rested).await?;
+                let went = self.step(sandbox, Transition::Paused).await?;
                 failpoint::hit("pause.written");
                 self.count_memory(sandbox).await;
                 if self.reclaim {
@@ -230,7 +238,7 @@ impl Lifecycle {
                 }
                 Ok(went)
             }
-            (_, None) => self.step(sandbox, Step::MemoryLost).await,
+            (_, None) => self.step(sandbox, Transition::MemoryLost).await,
             (Err(error), Some(live)) => {
                 if let Err(error) = self.backend.thaw(id).await {
                     tracing::error!(sandbox = %id, error = chain(&error), "could not thaw a sandbox");
@@ -256,7 +264,7 @@ impl Lifecycle {
         failpoint::hit("shut_down.told");
         self.until_done(id, "stop", || self.backend.stop(id)).await?;
         failpoint::hit("shut_down.stopped");
-        self.step(sandbox, Step::Rested).await
+        self.step(sandbox, Transition::Paused).await
     }
 
     /// From standing still to running.
@@ -268,7 +276,7 @@ impl Lifecycle {
         match (thawed, live) {
             (Ok(()), Some(live)) => self.arrive_again(sandbox, live, seconds).await,
             (Err(error), Some(_)) => Ok(Went::Back("resumed", chain(&error))),
-            (_, None) => self.step(sandbox, Step::MemoryLost).await,
+            (_, None) => self.step(sandbox, Transition::MemoryLost).await,
         }
     }
 
@@ -296,8 +304,8 @@ impl Lifecycle {
         seconds: Option<u64>,
     ) -> Result<Went, ChangeError> {
         let now = Timestamp::now();
-        let end_at = later(now, seconds.unwrap_or_else(|| sandbox.policy.wake_seconds()));
-        let sandbox = self.store.up(sandbox.id.clone(), now, end_at).await?;
+        let end_at = later(now, seconds.unwrap_or_else(|| sandbox.policy.auto_resume_seconds()));
+        let sandbox = self.store.started(sandbox.id.clone(), now, end_at).await?;
         failpoint::hit("resume.written");
         self.registry.place(&sandbox.id);
         let told = live.vitals.borrow().oom_kills;
@@ -318,7 +326,7 @@ impl Lifecycle {
             return Ok(None);
         }
         tracing::info!(sandbox = %id, why = cause.describe(), "booting a failed sandbox afresh from its disk");
-        self.step(sandbox, Step::Resume).await.map(Some)
+        self.step(sandbox, Transition::Resume).await.map(Some)
     }
 
     /// Does something that must be done, however often it takes; stops only with the server.

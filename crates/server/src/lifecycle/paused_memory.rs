@@ -17,7 +17,7 @@ const MIB: u64 = 1024 * 1024;
 
 /// Those that sleep with their memory, or are about to.
 #[derive(Debug)]
-pub(super) struct Dormitory {
+pub(super) struct MemoryBudget {
     /// At most so many.
     most: usize,
     /// They hold at most so many bytes together.
@@ -27,16 +27,16 @@ pub(super) struct Dormitory {
 
 /// Why a sandbox cannot sleep with its memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Crowded {
+pub enum OverBudget {
     /// Too many do.
-    #[error("as many sandboxes sleep with their memory as may: {most} (pause.max_in_memory)")]
-    Heads {
+    #[error("the limit of sandboxes that are paused with their memory is reached: {limit} (pause.max_in_memory)")]
+    Count {
         /// How many.
-        most: usize,
+        limit: usize,
     },
     /// They would hold too much.
     #[error(
-        "it holds {wanted} MiB, and those that sleep with their memory hold {held} of the {room} MiB that they may \
+        "it uses {wanted} MiB, and sandboxes that are paused with their memory use {held} of the {room} MiB allowed \
          (pause.max_memory_mb)"
     )]
     Memory {
@@ -49,7 +49,7 @@ pub enum Crowded {
     },
 }
 
-impl Dormitory {
+impl MemoryBudget {
     pub(super) fn new(pause: &config::Pause) -> Self {
         let room = match pause.max_memory_mb {
             0 => u64::from(machine_memory_mb()) / 2,
@@ -63,15 +63,15 @@ impl Dormitory {
     }
 
     /// Takes a sandbox in, if there is room for it. One that is in already is counted once.
-    fn admit(&self, id: &SandboxId, bytes: u64) -> Result<(), Crowded> {
+    fn admit(&self, id: &SandboxId, bytes: u64) -> Result<(), OverBudget> {
         let mut held = self.held();
         let others = held.keys().filter(|other| *other != id).count();
         let taken = held.iter().filter(|(other, _)| *other != id).fold(0_u64, |sum, (_, own)| sum.saturating_add(*own));
         if others >= self.most {
-            return Err(Crowded::Heads { most: self.most });
+            return Err(OverBudget::Count { limit: self.most });
         }
         if taken.saturating_add(bytes) > self.room {
-            return Err(Crowded::Memory {
+            return Err(OverBudget::Memory {
                 wanted: bytes.div_ceil(MIB),
                 held: taken.div_ceil(MIB),
                 room: self.room / MIB,
@@ -98,15 +98,15 @@ impl Dormitory {
 
 impl Lifecycle {
     /// Makes room for the memory of a sandbox that is to sleep with it. The caller holds the entry's lock.
-    pub(super) async fn make_bed(&self, sandbox: &Sandbox) -> Result<(), Crowded> {
+    pub(super) async fn make_bed(&self, sandbox: &Sandbox) -> Result<(), OverBudget> {
         let bytes = self.memory_of(sandbox).await;
-        self.dormitory.admit(&sandbox.id, bytes)
+        self.memory_budget.admit(&sandbox.id, bytes)
     }
 
     /// Counts what a sandbox that stands still holds. The caller holds the entry's lock.
     pub(super) async fn count_memory(&self, sandbox: &Sandbox) {
         let bytes = self.memory_of(sandbox).await;
-        self.dormitory.place(&sandbox.id, bytes);
+        self.memory_budget.place(&sandbox.id, bytes);
     }
 
     /// What it holds that only its end or its waking gives back. One that cannot be measured is taken to hold all that it may.
@@ -128,24 +128,24 @@ mod tests {
         SandboxId::from_random([n; 20])
     }
 
-    fn dormitory(max_in_memory: u32, max_memory_mb: u32) -> Dormitory {
-        Dormitory::new(&config::Pause { reclaim_memory: false, max_in_memory, max_memory_mb })
+    fn memory_budget(max_in_memory: u32, max_memory_mb: u32) -> MemoryBudget {
+        MemoryBudget::new(&config::Pause { reclaim_memory: false, max_in_memory, max_memory_mb })
     }
 
     #[test]
     fn what_does_not_fit_is_told_why() {
-        let few = dormitory(1, 100);
+        let few = memory_budget(1, 100);
         assert_eq!(few.admit(&id(1), 60 * MIB), Ok(()));
         assert_eq!(few.admit(&id(1), 100 * MIB), Ok(()), "its own place is its own");
-        assert_eq!(few.admit(&id(2), 0), Err(Crowded::Heads { most: 1 }));
+        assert_eq!(few.admit(&id(2), 0), Err(OverBudget::Count { limit: 1 }));
         few.leave(&id(1));
-        assert_eq!(few.admit(&id(2), 100 * MIB + 1), Err(Crowded::Memory { wanted: 101, held: 0, room: 100 }));
+        assert_eq!(few.admit(&id(2), 100 * MIB + 1), Err(OverBudget::Memory { wanted: 101, held: 0, room: 100 }));
         assert_eq!(few.admit(&id(2), 100 * MIB), Ok(()));
     }
 
     #[test]
     fn nothing_set_is_half_of_the_machine_and_any_number() {
-        let all = dormitory(0, 0);
+        let all = memory_budget(0, 0);
         assert_eq!(all.room, u64::from(machine_memory_mb()) / 2 * MIB);
         assert!((0..=u8::MAX).all(|n| all.admit(&id(n), 0).is_ok()));
     }
@@ -170,7 +170,7 @@ mod tests {
         /// Whatever comes and goes: whoever is admitted keeps within both bounds, whoever is not would break one and changes nothing.
         #[test]
         fn the_bounds_hold(moves in proptest::collection::vec(moves(), 0..60), most in 1_u32..6, room in 1_u32..300) {
-            let dormitory = dormitory(most, room);
+            let memory_budget = memory_budget(most, room);
             let mut model: HashMap<SandboxId, u64> = HashMap::new();
             for step in moves {
                 match step {
@@ -179,21 +179,21 @@ mod tests {
                         then.insert(id(who), bytes);
                         let sum: u128 = then.values().map(|bytes| u128::from(*bytes)).sum();
                         let fits = then.len() <= most as usize && sum <= u128::from(room) * u128::from(MIB);
-                        prop_assert_eq!(dormitory.admit(&id(who), bytes).is_ok(), fits);
+                        prop_assert_eq!(memory_budget.admit(&id(who), bytes).is_ok(), fits);
                         if fits {
                             model = then;
                         }
                     }
                     Move::Place(who, bytes) => {
-                        dormitory.place(&id(who), bytes);
+                        memory_budget.place(&id(who), bytes);
                         model.insert(id(who), bytes);
                     }
                     Move::Leave(who) => {
-                        dormitory.leave(&id(who));
+                        memory_budget.leave(&id(who));
                         model.remove(&id(who));
                     }
                 }
-                prop_assert_eq!(&*dormitory.held(), &model);
+                prop_assert_eq!(&*memory_budget.held(), &model);
             }
         }
     }

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use cabana_runtime::DiskSource;
 use cabana_store::{Sandbox, Snapshot, SnapshotInserted, SnapshotState};
 use cabana_types::error::chain;
-use cabana_types::sandbox::{Rest, State};
+use cabana_types::sandbox::{Kept, State};
 use cabana_types::{SandboxId, TemplateId};
 use jiff::Timestamp;
 
-use super::create::{CreateError, Wish};
-use super::drive::ChangeError;
+use super::create::{CreateError, CreateRequest};
+use super::driver::ChangeError;
 use super::{Lifecycle, STOP_WAIT};
 use crate::failpoint;
 
 /// A copy that stays.
-struct Kept {
+struct Keep {
     name: Option<String>,
     /// How many its team may have.
     most: u32,
@@ -28,7 +28,7 @@ impl Lifecycle {
         let (this, id) = (Arc::clone(self), id.clone());
         // In a task of its own: a client that hangs up must leave no copy that is neither kept nor removed.
         let taken = self.tasks.spawn(async move {
-            let kept = Kept { name, most: this.max_snapshots_of_team };
+            let kept = Keep { name, most: this.max_snapshots_of_team };
             let snapshot = this.copy(&id, Some(kept)).await?;
             if let Err(error) = this.store.snapshot_ready(snapshot.clone(), Timestamp::now()).await {
                 this.remove_snapshot(&snapshot.id).await;
@@ -40,19 +40,19 @@ impl Lifecycle {
         taken.await.unwrap_or(Err(cabana_store::Error::Closed.into()))
     }
 
-    /// Makes sandboxes of a copy of another's disk, each as its wish says. The copy itself is not kept.
+    /// Makes sandboxes of a copy of another's disk, each as its request says. The copy itself is not kept.
     pub async fn fork(
         self: &Arc<Self>,
         id: &SandboxId,
-        wishes: Vec<Wish>,
+        requests: Vec<CreateRequest>,
     ) -> Result<Vec<Result<Sandbox, CreateError>>, ChangeError> {
         let (this, id) = (Arc::clone(self), id.clone());
         // In a task of its own: the copy must go, also when the client hangs up.
         let made = self.tasks.spawn(async move {
             let snapshot = this.lend_copy(&id).await?;
-            let made = wishes.into_iter().map(|mut wish| {
-                wish.disk = DiskSource::Snapshot(snapshot.id.clone());
-                this.create(wish)
+            let made = requests.into_iter().map(|mut request| {
+                request.disk = DiskSource::Snapshot(snapshot.id.clone());
+                this.create(request)
             });
             let made = futures_util::future::join_all(made).await;
             failpoint::hit("fork.made");
@@ -73,7 +73,7 @@ impl Lifecycle {
     }
 
     /// Copies a disk, to be kept or lent. The row is written before the copy, and not as ready: a crash leaves nothing that the next start does not remove.
-    async fn copy(self: &Arc<Self>, id: &SandboxId, kept: Option<Kept>) -> Result<Snapshot, ChangeError> {
+    async fn copy(self: &Arc<Self>, id: &SandboxId, kept: Option<Keep>) -> Result<Snapshot, ChangeError> {
         if !self.backend.capabilities().copies {
             let text = "this server's pool cannot copy disks: snapshots and forks need btrfs";
             return Err(ChangeError::Unsupported(text.into()));
@@ -114,9 +114,11 @@ impl Lifecycle {
         let id = sandbox.id.clone();
         match &sandbox.state {
             State::Running => Ok(false),
-            State::Paused { rest: Rest::Memory | Rest::Disk, .. } | State::Failed { .. } => Ok(true),
+            State::Paused { kept: Kept::Ram | Kept::Checkpoint { .. } | Kept::Disk, .. } | State::Failed { .. } => {
+                Ok(true)
+            }
             State::Ending { cause } | State::Ended { cause } => Err(ChangeError::Ended { id, cause: cause.clone() }),
-            State::Paused { rest: Rest::Archive { .. }, .. } => Err(ChangeError::Conflict { id, state: "archived" }),
+            State::Paused { kept: Kept::Archive { .. }, .. } => Err(ChangeError::Conflict { id, state: "archived" }),
             other => Err(ChangeError::Conflict { id, state: other.name() }),
         }
     }

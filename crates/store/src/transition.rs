@@ -1,8 +1,8 @@
-//! The steps of sandboxes' lives. A step is one transaction: the row and the event about it.
+//! Transitions of sandboxes. Each is one transaction: it writes the row and the event.
 
 use cabana_types::SandboxId;
 use cabana_types::policy::OnTimeout;
-use cabana_types::sandbox::{EndCause, PauseCause, Rest, State, Step};
+use cabana_types::sandbox::{EndCause, Kept, PauseCause, State, Transition};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
@@ -12,27 +12,27 @@ use crate::sandbox::{detail, read};
 use crate::{Error, Sandbox, Store, event};
 
 impl Store {
-    /// Takes a step that the state allows.
-    pub async fn step(&self, id: SandboxId, step: Step, at: Timestamp) -> Result<Sandbox, Error> {
-        self.write(move |connection| Box::pin(take(connection, id, step, None, at))).await
+    /// Applies a transition that the state allows.
+    pub async fn apply(&self, id: SandboxId, transition: Transition, at: Timestamp) -> Result<Sandbox, Error> {
+        self.write(move |connection| Box::pin(apply(connection, id, transition, None, at))).await
     }
 
-    /// The same, with a word about why, for the event.
-    pub async fn step_because(
+    /// Applies a transition and records a reason in its event.
+    pub async fn apply_with_reason(
         &self,
         id: SandboxId,
-        step: Step,
+        transition: Transition,
         reason: String,
         at: Timestamp,
     ) -> Result<Sandbox, Error> {
-        self.write(move |connection| Box::pin(take(connection, id, step, Some(reason), at))).await
+        self.write(move |connection| Box::pin(apply(connection, id, transition, Some(reason), at))).await
     }
 
-    /// It is up, until `end_at`.
-    pub async fn up(&self, id: SandboxId, at: Timestamp, end_at: Timestamp) -> Result<Sandbox, Error> {
+    /// Applies [`Transition::Started`] and sets the timeout.
+    pub async fn started(&self, id: SandboxId, at: Timestamp, end_at: Timestamp) -> Result<Sandbox, Error> {
         self.write(move |connection| {
             Box::pin(async move {
-                let mut sandbox = take(connection, id.clone(), Step::Up, None, at).await?;
+                let mut sandbox = apply(connection, id.clone(), Transition::Started, None, at).await?;
                 let first = sandbox.started_at.is_none();
                 sandbox.started_at = sandbox.started_at.or(Some(at));
                 sandbox.end_at = end_at;
@@ -42,7 +42,7 @@ impl Store {
                     .bind(micros(end_at))
                     .execute(&mut *connection)
                     .await
-                    .map_err(|e| Error::query("write that a sandbox is up", e))?;
+                    .map_err(|e| Error::query("write that a sandbox is running", e))?;
                 if first {
                     sqlx::query(
                         "update templates set spawn_count = spawn_count + 1, last_spawned_at = $2 where id = $1",
@@ -59,19 +59,20 @@ impl Store {
         .await
     }
 
-    /// It shall end. From here on it is gone for every caller.
+    /// Applies [`Transition::End`]. From then on clients do not find the sandbox.
     pub async fn end(&self, id: SandboxId, cause: EndCause, at: Timestamp) -> Result<Sandbox, Error> {
-        self.step(id, Step::End(cause), at).await
+        self.apply(id, Transition::End(cause), at).await
     }
 
-    /// It shall end or sleep because its time is over, unless it got another time meanwhile; then that is in the answer.
+    /// Ends or pauses a sandbox that reached the timeout `due`. If its timeout was changed since, returns the row unchanged.
     pub async fn expire(&self, id: SandboxId, due: Timestamp, at: Timestamp) -> Result<Sandbox, Error> {
         self.write(move |connection| {
             Box::pin(async move {
                 let sandbox = read(connection, &id).await?;
-                let step = match sandbox.policy.on_timeout {
-                    OnTimeout::Kill => Step::End(EndCause::Expired),
-                    on => Step::Pause { memory: on == OnTimeout::Pause, why: PauseCause::Timeout },
+                let transition = match sandbox.policy.on_timeout {
+                    OnTimeout::Kill => Transition::End(EndCause::Expired),
+                    OnTimeout::Pause => Transition::Pause { keep: Kept::Ram, why: PauseCause::Timeout },
+                    OnTimeout::PauseDisk => Transition::Pause { keep: Kept::Disk, why: PauseCause::Timeout },
                 };
                 if sandbox.state != State::Running {
                     return Err(Error::NotRunning { id, state: sandbox.state.name() });
@@ -79,18 +80,19 @@ impl Store {
                 if micros(sandbox.end_at) > micros(due) {
                     return Ok(sandbox);
                 }
-                take(connection, id, step, None, at).await
+                apply(connection, id, transition, None, at).await
             })
         })
         .await
     }
 
-    /// Its disk shall go to cold storage, in an archive with a generation of its own.
+    /// Applies [`Transition::Archive`] with a new generation.
     pub async fn archive(&self, id: SandboxId, whole: bool, at: Timestamp) -> Result<Sandbox, Error> {
         self.write(move |connection| {
             Box::pin(async move {
                 let generation = read(connection, &id).await?.archives.saturating_add(1);
-                let mut sandbox = take(connection, id.clone(), Step::Archive { whole, generation }, None, at).await?;
+                let mut sandbox =
+                    apply(connection, id.clone(), Transition::Archive { whole, generation }, None, at).await?;
                 sandbox.archives = generation;
                 sqlx::query("update sandboxes set archives = $2 where id = $1")
                     .bind(id.as_str())
@@ -104,11 +106,11 @@ impl Store {
         .await
     }
 
-    /// Its archive is complete; its digest is kept here, where nobody can exchange it.
+    /// Applies [`Transition::Archived`] and stores the archive's digest, which cold storage cannot forge.
     pub async fn archived(&self, id: SandboxId, digest: String, at: Timestamp) -> Result<Sandbox, Error> {
         self.write(move |connection| {
             Box::pin(async move {
-                let mut sandbox = take(connection, id.clone(), Step::Archived, None, at).await?;
+                let mut sandbox = apply(connection, id.clone(), Transition::Archived, None, at).await?;
                 sqlx::query("update sandboxes set archive_digest = $2 where id = $1")
                     .bind(id.as_str())
                     .bind(&digest)
@@ -122,12 +124,12 @@ impl Store {
         .await
     }
 
-    /// Nothing of it is left in the world; its secrets are forgotten too. A failed creation frees its idempotency key, so that the
-    /// client may try again.
-    pub async fn swept(&self, id: SandboxId, at: Timestamp) -> Result<Sandbox, Error> {
+    /// Applies [`Transition::Removed`] and deletes the sandbox's secrets. A failed creation frees its idempotency key, so that the client
+    /// can retry.
+    pub async fn removed(&self, id: SandboxId, at: Timestamp) -> Result<Sandbox, Error> {
         self.write(move |connection| {
             Box::pin(async move {
-                let mut sandbox = take(connection, id.clone(), Step::Swept, None, at).await?;
+                let mut sandbox = apply(connection, id.clone(), Transition::Removed, None, at).await?;
                 sandbox.ended_at = Some(at);
                 sandbox.env_vars.clear();
                 sandbox.boot.env.clear();
@@ -146,7 +148,7 @@ impl Store {
                 .bind(sandbox.idempotency.as_ref().map(|i| i.request.to_vec()))
                 .execute(&mut *connection)
                 .await
-                .map_err(|e| Error::query("forget a sandbox's secrets", e))?;
+                .map_err(|e| Error::query("delete a sandbox's secrets", e))?;
                 Ok(sandbox)
             })
         })
@@ -154,18 +156,18 @@ impl Store {
     }
 }
 
-/// Takes a step and writes the state and the event.
-async fn take(
+/// Applies a transition and writes the state and the event.
+async fn apply(
     connection: &mut SqliteConnection,
     id: SandboxId,
-    step: Step,
+    transition: Transition,
     reason: Option<String>,
     at: Timestamp,
 ) -> Result<Sandbox, Error> {
     let mut sandbox = read(connection, &id).await?;
     let before = std::mem::replace(&mut sandbox.state, State::Creating);
-    sandbox.state = before.take(step.clone())?;
-    if !leaves_asleep(&step) {
+    sandbox.state = before.apply(transition.clone())?;
+    if !stays_paused(&transition) {
         sandbox.since = at;
     }
     sqlx::query("update sandboxes set state = $2, detail = $3, since = $4 where id = $1")
@@ -180,46 +182,52 @@ async fn take(
     if let (Some(reason), Value::Object(map)) = (reason, &mut data) {
         map.insert("reason".into(), reason.into());
     }
-    event::insert(connection, &id, &sandbox.team, kind(&before, &step), &data, at).await?;
+    event::insert(connection, &id, &sandbox.team, kind(&before, &transition), &data, at).await?;
     Ok(sandbox)
 }
 
-/// Whether a sandbox that slept before the step sleeps after it, so that it has slept since the same time.
-fn leaves_asleep(step: &Step) -> bool {
+/// Whether a paused sandbox stays paused, so that the time since which it is paused does not change.
+fn stays_paused(transition: &Transition) -> bool {
     matches!(
-        step,
-        Step::Resume | Step::SleepOn | Step::Archive { .. } | Step::Archived | Step::Restored | Step::MemoryLost
+        transition,
+        Transition::Resume
+            | Transition::ResumeFailed
+            | Transition::Archive { .. }
+            | Transition::Archived
+            | Transition::ArchiveFailed
+            | Transition::Restored
+            | Transition::MemoryLost
     )
 }
 
-/// What the event of a step is called.
-fn kind(before: &State, step: &Step) -> &'static str {
-    match step {
-        Step::Up if *before == State::Creating => event::CREATED,
-        Step::Up => event::RESUMED,
-        Step::Pause { .. } => event::PAUSING,
-        Step::Rested => event::PAUSED,
-        Step::MemoryLost => event::MEMORY_LOST,
-        Step::Resume => event::RESUMING,
-        Step::StayUp | Step::SleepOn => event::UNCHANGED,
-        Step::Archive { .. } => event::ARCHIVING,
-        Step::Archived => event::ARCHIVED,
-        Step::Restored => event::RESTORED,
-        Step::Fail(_) => event::FAILED,
-        Step::End(_) => event::ENDING,
-        Step::Swept => event::KILLED,
+/// Kind of a transition's event.
+fn kind(before: &State, transition: &Transition) -> &'static str {
+    match transition {
+        Transition::Started if *before == State::Creating => event::CREATED,
+        Transition::Started => event::RESUMED,
+        Transition::Pause { .. } => event::PAUSING,
+        Transition::Paused => event::PAUSED,
+        Transition::MemoryLost => event::MEMORY_LOST,
+        Transition::Resume => event::RESUMING,
+        Transition::PauseFailed | Transition::ResumeFailed | Transition::ArchiveFailed => event::UNCHANGED,
+        Transition::Archive { .. } => event::ARCHIVING,
+        Transition::Archived => event::ARCHIVED,
+        Transition::Restored => event::RESTORED,
+        Transition::Fail(_) => event::FAILED,
+        Transition::End(_) => event::ENDING,
+        Transition::Removed => event::KILLED,
     }
 }
 
-/// What an event says about the state that a step led to.
+/// Data of the event about a transition to this state.
 fn about(state: &State) -> Value {
     let name = state.name();
     match state {
         State::Ending { cause } | State::Ended { cause } | State::Failed { cause } => {
             json!({ "state": name, "cause": cause, "reason": cause.describe() })
         }
-        State::Pausing { to: rest, why } | State::Paused { rest, why } => {
-            json!({ "state": name, "pauseMode": mode(*rest), "cause": why, "reason": why.describe() })
+        State::Pausing { to: kept, why } | State::Paused { kept, why } => {
+            json!({ "state": name, "pauseMode": mode(*kept), "cause": why, "reason": why.describe() })
         }
         State::Resuming { from, .. } => json!({ "state": name, "pauseMode": mode(*from) }),
         State::Archiving { whole, .. } => json!({ "state": name, "whole": whole }),
@@ -227,12 +235,12 @@ fn about(state: &State) -> Value {
     }
 }
 
-/// How a sandbox is kept, in the words of the API.
-fn mode(rest: Rest) -> &'static str {
-    match rest {
-        Rest::Memory => "full",
-        Rest::Disk => "filesystem",
-        Rest::Archive { whole: true, .. } => "archived",
-        Rest::Archive { whole: false, .. } => "recycled",
+/// The API's name for what is kept of a paused sandbox.
+fn mode(kept: Kept) -> &'static str {
+    match kept {
+        Kept::Ram | Kept::Checkpoint { .. } => "full",
+        Kept::Disk => "filesystem",
+        Kept::Archive { whole: true, .. } => "archived",
+        Kept::Archive { whole: false, .. } => "recycled",
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use cabana_store::Sandbox;
 use cabana_types::SandboxId;
-use cabana_types::sandbox::{PauseCause, Rest, State, Step};
+use cabana_types::sandbox::{Kept, PauseCause, State, Transition};
 use jiff::Timestamp;
 
-use super::drive::ChangeError;
+use super::driver::ChangeError;
 use super::{Lifecycle, guest};
 use crate::directory::Route;
 
@@ -29,11 +29,11 @@ pub struct Pause {
 
 /// What a touch of a sandbox that is not up led to.
 #[derive(Debug)]
-pub enum Woken {
+pub enum AutoResume {
     /// It is up.
-    Up(Arc<Route>),
+    Resumed(Arc<Route>),
     /// It is not there for the one who touched it; in words, if it ever was.
-    No(Option<String>),
+    NotFound(Option<String>),
     /// It should have woken, and did not.
     Failed(ChangeError),
 }
@@ -87,7 +87,7 @@ impl Lifecycle {
             }
             // Nothing is written yet: whoever is refused keeps a sandbox that runs.
             if pause.memory && sandbox.state == State::Running && matches!(pause.why, PauseCause::Asked { .. }) {
-                this.make_bed(&sandbox).await.map_err(|why| ChangeError::Crowded { id: id.clone(), why })?;
+                this.make_bed(&sandbox).await.map_err(|why| ChangeError::OverBudget { id: id.clone(), why })?;
             }
             this.lay_down(&id, pause).await
         })
@@ -96,8 +96,9 @@ impl Lifecycle {
 
     /// The caller holds the lock.
     pub(super) async fn lay_down(self: &Arc<Self>, id: &SandboxId, pause: Pause) -> Result<Sandbox, ChangeError> {
-        let step = Step::Pause { memory: pause.memory, why: pause.why };
-        self.store.step(id.clone(), step, Timestamp::now()).await?;
+        let keep = if pause.memory { Kept::Ram } else { Kept::Disk };
+        let transition = Transition::Pause { keep, why: pause.why };
+        self.store.apply(id.clone(), transition, Timestamp::now()).await?;
         self.drive(id, None).await
     }
 
@@ -117,7 +118,7 @@ impl Lifecycle {
                 if sandbox.state == State::Running {
                     return Ok(sandbox);
                 }
-                if fresh && matches!(sandbox.state, State::Paused { rest: Rest::Memory, .. }) {
+                if fresh && matches!(sandbox.state, State::Paused { kept, .. } if kept.has_memory()) {
                     let State::Paused { why, .. } = sandbox.state else { return Ok(sandbox) };
                     sandbox = this.lay_down(&id, Pause { memory: false, require_healthy: false, why }).await?;
                 }
@@ -135,7 +136,7 @@ impl Lifecycle {
         if self.registry.reserve(id, self.max_sandboxes).is_none() {
             return Err(ChangeError::Capacity { limit: self.max_sandboxes });
         }
-        let resumed = match self.store.step(id.clone(), Step::Resume, Timestamp::now()).await {
+        let resumed = match self.store.apply(id.clone(), Transition::Resume, Timestamp::now()).await {
             Ok(_) => self.drive(id, Some(seconds)).await,
             Err(error) => Err(error.into()),
         };
@@ -164,7 +165,7 @@ impl Lifecycle {
                 State::Creating => return Err(ChangeError::Conflict { id, state: "creating" }),
                 _ => {}
             }
-            let seconds = sandbox.policy.wake_seconds();
+            let seconds = sandbox.policy.auto_resume_seconds();
             this.raise(&sandbox, seconds).await
         })
         .await
@@ -178,28 +179,28 @@ impl Lifecycle {
     }
 
     /// A request came for a sandbox that is not up: wakes it if its owner wants that, once however many come.
-    pub async fn wake(self: &Arc<Self>, id: &SandboxId) -> Woken {
+    pub async fn auto_resume(self: &Arc<Self>, id: &SandboxId) -> AutoResume {
         let sandbox = match self.store.sandbox(id).await {
             Ok(Some(sandbox)) => sandbox,
-            Ok(None) => return Woken::No(None),
-            Err(error) => return Woken::Failed(error.into()),
+            Ok(None) => return AutoResume::NotFound(None),
+            Err(error) => return AutoResume::Failed(error.into()),
         };
         let wakes = match &sandbox.state {
-            state if state.is_asleep() => sandbox.policy.auto_resume,
+            state if state.is_paused() => sandbox.policy.auto_resume,
             State::Resuming { .. } => true,
             // It may have come up just now.
             State::Running => true,
             _ => false,
         };
         if !wakes {
-            return Woken::No(super::words(&sandbox));
+            return AutoResume::NotFound(super::why_not_running(&sandbox));
         }
-        match self.resume(id, sandbox.policy.wake_seconds(), false).await {
+        match self.resume(id, sandbox.policy.auto_resume_seconds(), false).await {
             Ok(_) => match self.directory.get(id) {
-                Some(route) => Woken::Up(route),
-                None => Woken::No(None),
+                Some(route) => AutoResume::Resumed(route),
+                None => AutoResume::NotFound(None),
             },
-            Err(error) => Woken::Failed(error),
+            Err(error) => AutoResume::Failed(error),
         }
     }
 }
