@@ -1,6 +1,6 @@
 //! The built daemon, driven over its sockets as the clients and the host do it. Run as root.
 
-#![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod access;
 mod client;
