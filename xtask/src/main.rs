@@ -1,72 +1,30 @@
-//! Repository chores. `cargo xtask codegen` writes `crates/proto/src/generated` from `proto/` without protoc;
-//! `cargo xtask codegen --check` fails if what is committed differs from what would be written.
+//! Repository chores: `cargo xtask codegen [--check]`, `cargo xtask check [--words]` and `cargo xtask package`.
 
+mod check;
+mod codegen;
 mod package;
+mod source;
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
-const PROTOS: [&str; 2] = ["process/process.proto", "filesystem/filesystem.proto"];
-
-fn main() -> Result<()> {
+fn main() -> Result<ExitCode> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["codegen"] => codegen(&generated_dir()),
-        ["codegen", "--check"] => check(),
-        ["package", ..] => package::package(&root(), &args[1..]),
-        _ => bail!("usage: cargo xtask codegen [--check] | package"),
+        ["codegen"] => codegen::write()?,
+        ["codegen", "--check"] => codegen::check()?,
+        ["check"] if !check::run(&root())? => return Ok(ExitCode::FAILURE),
+        ["check"] => {}
+        ["check", "--words"] => check::words(&root())?,
+        ["package", ..] => package::package(&root(), &args[1..])?,
+        _ => bail!("usage: cargo xtask codegen [--check] | check [--words] | package"),
     }
+    Ok(ExitCode::SUCCESS)
 }
 
+/// The root of the repository.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-fn generated_dir() -> PathBuf {
-    root().join("crates/proto/src/generated")
-}
-
-/// Compiles the protos with a pure-Rust compiler and generates messages, service traits and clients.
-fn codegen(out: &Path) -> Result<()> {
-    let include = root().join("proto");
-    let files: Vec<PathBuf> = PROTOS.iter().map(|p| include.join(p)).collect();
-    let set = protox::Compiler::new([&include])?
-        .include_imports(true)
-        .include_source_info(true)
-        .open_files(&files)?
-        .encode_file_descriptor_set();
-    let scratch = tempfile::tempdir()?;
-    let descriptors = scratch.path().join("descriptors.bin");
-    fs::write(&descriptors, set)?;
-    fs::create_dir_all(out)?;
-    connectrpc_build::Config::new()
-        .descriptor_set(&descriptors)
-        .files(&PROTOS)
-        .out_dir(out)
-        .include_file("services.rs")
-        .emit_rerun_directives(false)
-        .compile()
-        .context("generating the guest contract")
-}
-
-fn check() -> Result<()> {
-    let fresh = tempfile::tempdir()?;
-    codegen(fresh.path())?;
-    let (want, have) = (listing(fresh.path())?, listing(&generated_dir())?);
-    if want != have {
-        bail!("crates/proto/src/generated is out of date: run `cargo xtask codegen` and commit the result");
-    }
-    Ok(())
-}
-
-fn listing(dir: &Path) -> Result<Vec<(String, Vec<u8>)>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))? {
-        let entry = entry?;
-        files.push((entry.file_name().to_string_lossy().into_owned(), fs::read(entry.path())?));
-    }
-    files.sort();
-    Ok(files)
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_path_buf)
 }

@@ -1,0 +1,76 @@
+//! Knowledge that has one place: SQL in the store, HTTP status codes where HTTP is spoken.
+
+use std::collections::BTreeMap;
+
+use super::Problems;
+use crate::source::{File, has_word, views};
+
+/// How statements begin. In capitals, as the store writes them.
+const SQL: [&str; 8] = [
+    "SELECT ",
+    "INSERT INTO ",
+    "DELETE FROM ",
+    "CREATE TABLE ",
+    "CREATE INDEX ",
+    "ALTER TABLE ",
+    "PRAGMA ",
+    "UPDATE OR ",
+];
+
+pub(super) fn check(files: &[File], status_codes: &BTreeMap<String, String>, problems: &mut Problems) {
+    let product =
+        files.iter().filter(|file| file.is_written_rust() && file.path.starts_with("crates/") && !file.is_test());
+    for file in product {
+        let views = views(&file.text);
+        if file.member() != "store" {
+            for (line, (code, strings)) in views.code.lines().zip(views.strings.lines()).enumerate() {
+                if has_word(code, "sqlx") || SQL.iter().any(|begin| strings.contains(begin)) {
+                    problems.at(&file.path, line, "SQL is only in the store: give the store a function for it");
+                }
+            }
+        }
+        if !status_codes.keys().any(|allowed| file.path.starts_with(allowed.as_str())) {
+            for (line, code) in views.code.lines().enumerate() {
+                if has_word(code, "StatusCode") {
+                    let problem = "HTTP status codes are known only where HTTP is spoken: use an error of this crate, and \
+                                   translate it there ([status_codes] in xtask/architecture.toml)";
+                    problems.at(&file.path, line, problem);
+                }
+            }
+        }
+    }
+    let unneeded =
+        status_codes.keys().filter(|allowed| !files.iter().any(|file| file.path.starts_with(allowed.as_str())));
+    for path in unneeded {
+        problems.add(format!("xtask/architecture.toml: {path} does not exist. Remove it from [status_codes]"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::samples::{file, found};
+
+    fn problems(path: &str, text: &str) -> Vec<String> {
+        let allowed = BTreeMap::from([("crates/edge/".to_owned(), String::new())]);
+        let files = [file("crates/edge/src/lib.rs", ""), file(path, text)];
+        found(|problems| check(&files, &allowed, problems))
+    }
+
+    #[test]
+    fn sql_outside_the_store_is_found() {
+        let source = "//! SELECT in a comment.\nfn f() { query(\"SELECT 1\") }\nuse sqlx::query;";
+        assert_eq!(problems("crates/store/src/lib.rs", source), [""; 0]);
+        let found = problems("crates/server/src/lib.rs", source);
+        assert!(found.len() == 2 && found[0].starts_with("crates/server/src/lib.rs:2: "), "{found:?}");
+    }
+
+    #[test]
+    fn status_codes_elsewhere_are_found() {
+        let source = "// StatusCode\nfn f() -> StatusCode { \"StatusCode\" }";
+        assert_eq!(problems("crates/edge/src/lib.rs", source), [""; 0]);
+        assert_eq!(problems("crates/server/tests/it/main.rs", source), [""; 0]);
+        let found = problems("crates/runtime/src/lib.rs", source);
+        assert!(found.len() == 1 && found[0].starts_with("crates/runtime/src/lib.rs:2: "), "{found:?}");
+    }
+}
