@@ -23,7 +23,7 @@ def instance(data: Path) -> str:
 
 
 def counted(names) -> set[str]:
-    """Network slots are recycled: not which numbers are in use must stay the same, but how many."""
+    """Every sandbox gets a network slot of its own, so the numbers differ: how many there are must stay the same."""
     return {
         f"{count} × {name}"
         for name, count in Counter(re.sub(r"\d+(?=$|\.offline$)", "*", name) for name in names).items()

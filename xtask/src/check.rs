@@ -29,6 +29,7 @@ use crate::source::{File, files};
 struct Rules {
     uses: BTreeMap<String, Vec<String>>,
     status_codes: BTreeMap<String, String>,
+    unsafe_code: BTreeMap<String, String>,
     long_files: BTreeMap<String, String>,
     unused: BTreeMap<String, String>,
 }
@@ -58,7 +59,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     crates::check(&metadata, &rules.uses, &mut problems);
     dependencies::check(&metadata, &deny, &mut problems);
     unused::check(&metadata, &files, &rules.unused, &fs::read_to_string(root.join("Cargo.toml"))?, &mut problems);
-    places::check(&files, &rules.status_codes, &mut problems);
+    places::check(&files, &rules.status_codes, &rules.unsafe_code, &mut problems);
     size::check(&files, &rules.long_files, &mut problems);
     docs::check(&files, &mut problems);
     specification::check(text(&files, "SPECIFICATION.md")?, &files, &mut problems);

@@ -1,4 +1,4 @@
-//! Typed client of Cabana's API and of the guest in each sandbox. The command line and the black-box tests use only this.
+//! Typed client of Cabana's API and of the guest in each sandbox. The command line uses only this.
 
 #![forbid(unsafe_code)]
 

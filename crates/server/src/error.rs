@@ -1,4 +1,4 @@
-//! What can go wrong in the server, and the one place that knows HTTP status codes: how a refusal stands on the wire.
+//! The errors of the server, and the one table from them to answers of the API. The edge has answers of its own.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

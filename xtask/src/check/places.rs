@@ -1,4 +1,4 @@
-//! Knowledge that has one place: SQL in the store, HTTP status codes where HTTP is spoken.
+//! Knowledge that has one place: SQL in the store, HTTP status codes where HTTP is spoken, `unsafe` where the kernel is close.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,12 @@ const SQL: [&str; 8] = [
     "UPDATE OR ",
 ];
 
-pub(super) fn check(files: &[File], status_codes: &BTreeMap<String, String>, problems: &mut Problems) {
+pub(super) fn check(
+    files: &[File],
+    status_codes: &BTreeMap<String, String>,
+    unsafe_code: &BTreeMap<String, String>,
+    problems: &mut Problems,
+) {
     let product =
         files.iter().filter(|file| file.is_written_rust() && file.path.starts_with("crates/") && !file.is_test());
     for file in product {
@@ -26,6 +31,14 @@ pub(super) fn check(files: &[File], status_codes: &BTreeMap<String, String>, pro
             for (line, (code, strings)) in views.code.lines().zip(views.strings.lines()).enumerate() {
                 if has_word(code, "sqlx") || SQL.iter().any(|begin| strings.contains(begin)) {
                     problems.at(&file.path, line, "SQL is only in the store: give the store a function for it");
+                }
+            }
+        }
+        if !unsafe_code.contains_key(file.member()) {
+            for (line, code) in views.code.lines().enumerate() {
+                if has_word(code, "unsafe") {
+                    let problem = "`unsafe` is only in the crates of [unsafe_code] in xtask/architecture.toml: put a safe function there";
+                    problems.at(&file.path, line, problem);
                 }
             }
         }
@@ -54,7 +67,16 @@ mod tests {
     fn problems(path: &str, text: &str) -> Vec<String> {
         let allowed = BTreeMap::from([("crates/edge/".to_owned(), String::new())]);
         let files = [file("crates/edge/src/lib.rs", ""), file(path, text)];
-        found(|problems| check(&files, &allowed, problems))
+        let unsafe_code = BTreeMap::from([("jail".to_owned(), String::new())]);
+        found(|problems| check(&files, &allowed, &unsafe_code, problems))
+    }
+
+    #[test]
+    fn unsafe_elsewhere_is_found() {
+        let source = "// unsafe\nfn f() { unsafe { g(\"unsafe\") } }";
+        assert_eq!(problems("crates/jail/src/lib.rs", source), [""; 0]);
+        let found = problems("crates/net/src/lib.rs", source);
+        assert!(found.len() == 1 && found[0].starts_with("crates/net/src/lib.rs:2: "), "{found:?}");
     }
 
     #[test]
