@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
+use crate::build_world::{TestBuild, ready};
 use crate::http::{Answer, send};
 use crate::openapi::routes;
 use crate::server::TestServer;
@@ -112,4 +113,98 @@ fn the_webhooks_of_another_team_are_not_there() {
     }
     assert_eq!(tried, 4);
     assert_eq!(server.get(&format!("/events/webhooks/{id}")).is(200).member("name"), "n");
+}
+
+/// One of everything that a team can have.
+struct Owned {
+    running: String,
+    ended: String,
+    webhook: String,
+    key: String,
+    build: TestBuild,
+    snapshot: String,
+}
+
+impl Owned {
+    fn new(server: &TestServer) -> Self {
+        let (running, ended) = (server.create(), server.create());
+        server.kill(&ended).is(204);
+        let hook = json!({"name": "n", "url": "https://example.com/", "events": ["sandbox.lifecycle.paused"], "signatureSecret": "s"});
+        let webhook = server.post("/events/webhooks", hook).is(201).member("id");
+        let key = server.get("/api-keys").is(200).json()[0]["id"].as_str().expect("id").to_owned();
+        let build = ready(server, "mine");
+        let snapshot = server.post(&format!("/sandboxes/{running}/snapshots"), json!({})).is(201).member("snapshotID");
+        Self { running, ended, webhook, key, build, snapshot }
+    }
+
+    /// What may stand for a parameter of a path, and the answer that another team gets for it.
+    fn values(&self, parameter: &str) -> (Vec<String>, u16, &'static str) {
+        let clone = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
+        match parameter {
+            "sandboxID" => (clone(&[&self.running, &self.ended]), 404, "sandbox_not_found"),
+            "webhookID" => (clone(&[&self.webhook]), 404, "webhook_not_found"),
+            "apiKeyID" => (clone(&[&self.key]), 404, "key_not_found"),
+            "templateID" => {
+                (clone(&[&self.build.template, "default%2Fmine", &self.snapshot]), 404, "template_not_found")
+            }
+            // As with E2B: a name that is taken is forbidden, not missing.
+            "alias" => (clone(&["default%2Fmine"]), 403, "forbidden"),
+            "teamID" => (clone(&["default"]), 403, "forbidden"),
+            // What is not there yet is there for nobody.
+            "secretID" | "volumeID" => (clone(&["some"]), 400, "not_supported"),
+            // Parts of what stands before them in the path.
+            "buildID" => (clone(&[&self.build.build]), 404, "template_not_found"),
+            "hash" => (clone(&["abc"]), 404, "template_not_found"),
+            "tag" => (clone(&["default"]), 404, "template_not_found"),
+            _ => panic!("{{{parameter}}} is a new parameter: make one here, and say what another team gets for it"),
+        }
+    }
+}
+
+/// The names of the parameters of a path, in order.
+fn parameters(path: &str) -> Vec<&str> {
+    path.split('{').skip(1).filter_map(|rest| rest.split('}').next()).collect()
+}
+
+/// Every route of the description with a parameter: whatever a team has, another gets the same answer as if it were not there.
+#[test]
+fn every_route_hides_what_another_team_has() {
+    let server = with_another_team();
+    let owned = Owned::new(&server);
+    let state = |path: &str| server.get(path).is(200).json();
+    let all = ["/v2/sandboxes", "/events/webhooks", "/api-keys", "/templates", "/templates/mine/tags", "/snapshots"];
+    let before = all.map(state);
+    let mut tried = 0;
+    for (method, path, _) in routes() {
+        let parameters = parameters(&path);
+        let Some((first, rest)) = parameters.split_first() else { continue };
+        let (values, status, code) = owned.values(first);
+        for value in values {
+            let mut path = path.replace(&format!("{{{first}}}"), &value);
+            for parameter in rest {
+                path = path.replace(&format!("{{{parameter}}}"), &owned.values(parameter).0[0]);
+            }
+            if path.ends_with("/exists") {
+                path.push_str("?tag=default");
+            }
+            let answer = as_other(&server, &method, &path, Some(r#"{"timeout": 5, "name": "theirs", "public": true}"#));
+            // An upload is let in by its link, which only its team gets.
+            let (status, code) =
+                if method == "PUT" && path.contains("/files/") { (401, "unauthorized") } else { (status, code) };
+            assert_eq!(answer.status, status, "{method} {path}: {}", answer.text);
+            answer.error(status, code);
+            tried += 1;
+        }
+    }
+    assert!(tried >= 60, "{tried}");
+    // Ids in bodies and queries.
+    let target =
+        r#"{"target": "default/mine", "name": "default/mine", "tags": ["default"], "templateID": "default/mine"}"#;
+    for (method, path) in [("POST", "/templates/tags"), ("DELETE", "/templates/tags"), ("POST", "/v2/sandboxes")] {
+        as_other(&server, method, path, Some(target)).error(404, "template_not_found");
+    }
+    for path in ["/snapshots", &format!("/snapshots?sandboxID={}", owned.running), "/events/webhooks"] {
+        assert_eq!(as_other(&server, "GET", path, None).is(200).json(), json!([]), "{path}");
+    }
+    assert_eq!(all.map(state), before, "and nothing happened to any of it");
 }
