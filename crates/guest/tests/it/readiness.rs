@@ -89,6 +89,7 @@ fn the_ready_command_is_tried_until_it_succeeds() {
     assert!(started.elapsed() >= Duration::from_millis(400));
     let tries = std::fs::read_to_string(guest.file("tries")).unwrap().lines().count();
     assert!((2..=8).contains(&tries), "{tries} tries");
+    // Nothing says that something will not happen: longer than any pause between two tries.
     std::thread::sleep(Duration::from_millis(1500));
     assert_eq!(std::fs::read_to_string(guest.file("tries")).unwrap().lines().count(), tries, "it is not tried again");
     // Only the start command is told of.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cabana_types::SandboxId;
+use jiff::Timestamp;
 use serde_json::json;
 
 use crate::eventually;
@@ -125,8 +126,9 @@ fn what_expired_meanwhile_ends_at_the_start() {
     let mut server = TestServer::start();
     let id = server.create_with(json!({"timeout": 1}));
     let other = server.create_with(json!({"timeout": 100}));
+    let end = server.get(&format!("/sandboxes/{id}")).is(200).member("endAt").parse::<Timestamp>().expect("time");
     server.crash();
-    std::thread::sleep(Duration::from_millis(1200));
+    eventually("its time is over", || Timestamp::now() > end);
     let server = server.restart();
     eventually("it expires", || !server.world.ids().contains(&id));
     eventually("that is told", || server.epitaph(&id).contains("reached its timeout"));
