@@ -214,6 +214,47 @@ fn percent_decoded(text: &str, wanted: impl Fn(u8) -> bool) -> Option<String> {
     String::from_utf8(decoded).ok()
 }
 
+/// One input for fuzzers: a form is read the same way in whatever pieces it arrives, and no more is held than a delimiter and the
+/// headers of a part. The first byte is the size of the pieces.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn fuzz_one(input: &[u8]) -> String {
+    use futures_util::FutureExt as _;
+    let Some((size, body)) = input.split_first() else { return "nothing".into() };
+    let read = |size: usize| {
+        let pieces: Vec<_> = body.chunks(size).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+        let reading = async {
+            let mut form = Form::new(futures_util::stream::iter(pieces).boxed(), "multipart/form-data; boundary=XX")?;
+            let mut parts = Vec::new();
+            while let Some(part) = form.part().await? {
+                let mut data = Vec::new();
+                while let Some(bytes) = form.data().await? {
+                    data.extend_from_slice(&bytes);
+                }
+                assert!(
+                    form.buffer.len() <= size + MAX_HEADERS + MAX_PADDING + form.delimiter.len(),
+                    "too much is held"
+                );
+                parts.push((part, data));
+            }
+            Ok::<_, Problem>(parts)
+        };
+        reading.now_or_never().map(|read| read.map_err(|problem| problem.to_string()))
+    };
+    let (whole, pieces) = (read(usize::MAX >> 1), read(usize::from(*size).max(1)));
+    match (whole, pieces) {
+        (Some(Ok(whole)), Some(Ok(pieces))) => {
+            assert_eq!(whole, pieces, "in pieces of {size}");
+            format!(
+                "{} parts, {} names",
+                whole.len(),
+                whole.iter().filter(|(part, _)| part.file_name.is_some()).count()
+            )
+        }
+        (Some(Err(whole)), Some(Err(_))) => whole,
+        (whole, pieces) => panic!("{whole:?} at once, {pieces:?} in pieces of {size}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
@@ -316,5 +357,12 @@ mod tests {
             let quoted = name.replace('\\', "\\\\").replace('"', "\\\"");
             prop_assert_eq!(named(&format!("form-data; name=\"file\"; filename=\"{quoted}\"")), Some(name));
         }
+    }
+
+    #[test]
+    fn fuzz_forms() {
+        let words =
+            ["\r\n--XX", "\r\n--XX--", "\r\n\r\n", "content-disposition: form-data; ", "filename=\"", "name=\"", "\""];
+        cabana_fuzz_driver::Fuzz::new("multipart").words(&words).run(fuzz_one);
     }
 }

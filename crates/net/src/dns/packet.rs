@@ -115,6 +115,26 @@ fn renumbered(mut packet: Vec<u8>, id: u16) -> Vec<u8> {
     packet
 }
 
+/// One input for fuzzers: no packet panics, an answer is never taken for a query, and only the right id is taken for an answer.
+#[cfg(any(test, fuzzing))]
+pub(super) fn fuzz_one(input: &[u8]) -> String {
+    let query = match Query::read(input) {
+        Ok(query) => query,
+        Err(Refusal::Silence) => return "silence".into(),
+        Err(Refusal::Code(code)) => {
+            let answer = bare_answer(input, code);
+            assert!(answer.is_none_or(|answer| Query::read(&answer).is_err()), "an answer starts a loop");
+            return format!("code {code}");
+        }
+    };
+    assert!(Query::read(&query.failure(SERVFAIL)).is_err(), "an answer starts a loop");
+    assert!(query.limit() >= SMALLEST_LIMIT.into());
+    let mut answer = query.with_id(4711);
+    answer[2] |= 0x80;
+    assert!(query.judge(&answer, 4712).is_none(), "an answer under a wrong id");
+    format!("{:?} {:?}", query.judge(&answer, 4711), query.question.query_type())
+}
+
 #[cfg(test)]
 mod tests {
     use std::str::FromStr;
@@ -195,5 +215,13 @@ mod tests {
                 prop_assert!(query.failure(SERVFAIL).len() <= bytes.len());
             }
         }
+    }
+
+    #[test]
+    fn fuzz_packets() {
+        let mut large = query("a.very.long.name.of.a.host.example.com.");
+        large.edns = Some(Edns::new());
+        let seeds = [query("example.com."), large].map(|message| message.to_vec().unwrap());
+        cabana_fuzz_driver::Fuzz::new("dns").seeds(seeds).run(fuzz_one);
     }
 }
