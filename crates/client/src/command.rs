@@ -26,7 +26,6 @@ const INPUT_QUEUE: usize = 4;
 pub struct StartCommand {
     /// The program: a path, or a name to look for in `PATH`.
     pub program: String,
-    /// Its arguments.
     pub args: Vec<String>,
     /// Environment, on top of the sandbox's own.
     pub env: HashMap<String, String>,
@@ -45,9 +44,7 @@ pub struct StartCommand {
 /// Size of a terminal, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PtySize {
-    /// Width.
     pub cols: u16,
-    /// Height.
     pub rows: u16,
 }
 
@@ -80,11 +77,8 @@ pub struct ProcessSummary {
     pub pid: u32,
     /// The name it was given.
     pub tag: Option<String>,
-    /// The program.
     pub program: String,
-    /// Its arguments.
     pub args: Vec<String>,
-    /// Its working directory.
     pub cwd: Option<String>,
 }
 

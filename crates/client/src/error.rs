@@ -16,7 +16,6 @@ pub enum Error {
     /// The base URL cannot be used.
     #[error("`{url}` is not a usable API URL: {reason}")]
     InvalidUrl {
-        /// What was given.
         url: String,
         /// What is wrong with it.
         reason: String,
@@ -29,53 +28,34 @@ pub enum Error {
     Unreachable {
         /// Where it should have been.
         url: String,
-        /// Why not.
         #[source]
         source: Cause,
     },
     /// The connection broke.
     #[error("cannot {action}: the connection failed")]
     Connection {
-        /// What was tried.
         action: &'static str,
-        /// How it failed.
         #[source]
         source: Cause,
     },
     /// There was no answer in time.
     #[error("cannot {action}: no answer within {seconds} s")]
-    TimedOut {
-        /// What was tried.
-        action: &'static str,
-        /// How long we waited.
-        seconds: u64,
-    },
+    TimedOut { action: &'static str, seconds: u64 },
     /// The server refused; the message is its own.
     #[error("cannot {action}: {message}")]
     Api {
-        /// What was tried.
         action: &'static str,
-        /// The HTTP status.
         status: u16,
-        /// What the server said.
         message: String,
         /// The machine-readable cause, if it was sent and is known.
         code: Option<ErrorCode>,
     },
     /// The guest refused a call; the message is its own.
     #[error("cannot {action}: {message}")]
-    Guest {
-        /// What was tried.
-        action: &'static str,
-        /// The Connect code.
-        code: connectrpc::ErrorCode,
-        /// What the guest said.
-        message: String,
-    },
+    Guest { action: &'static str, code: connectrpc::ErrorCode, message: String },
     /// The sandbox went away while it was being used.
     #[error("sandbox {id} ended: {reason}")]
     Gone {
-        /// Which.
         id: SandboxId,
         /// What the server says about it.
         reason: String,
@@ -83,7 +63,6 @@ pub enum Error {
     /// An answer that does not have the agreed form.
     #[error("cannot {action}: the answer is not understood: {reason}")]
     Answer {
-        /// What was tried.
         action: &'static str,
         /// What is wrong with the answer.
         reason: String,
@@ -91,9 +70,7 @@ pub enum Error {
     /// What was to be sent could not be read.
     #[error("cannot {action}: the data to send could not be read")]
     Source {
-        /// What was tried.
         action: &'static str,
-        /// Why not.
         #[source]
         source: std::io::Error,
     },

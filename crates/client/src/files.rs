@@ -37,19 +37,13 @@ pub enum FileKind {
 /// A file or directory of a sandbox. For a link, everything but `symlink_target` is about what it points to.
 #[derive(Debug, Clone)]
 pub struct FileEntry {
-    /// Its last component.
     pub name: String,
-    /// Its absolute path.
     pub path: String,
-    /// What it is.
     pub kind: FileKind,
     /// Size in bytes.
     pub size: u64,
-    /// Permission bits.
     pub mode: u32,
-    /// Owner's name.
     pub owner: String,
-    /// Group's name.
     pub group: String,
     /// When it was last written.
     pub modified: Option<Timestamp>,

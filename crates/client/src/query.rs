@@ -16,7 +16,6 @@ pub struct ListQuery {
     pub metadata: BTreeMap<String, String>,
     /// Only those of this template (id or alias).
     pub template: Option<String>,
-    /// Rows of one page.
     pub limit: Option<u32>,
     /// Where the page before ended.
     pub next_token: Option<String>,
@@ -25,7 +24,6 @@ pub struct ListQuery {
 /// One page of a listing.
 #[derive(Debug, Clone)]
 pub struct Page<T> {
-    /// The rows.
     pub items: Vec<T>,
     /// Where the next page begins; `None` on the last.
     pub next_token: Option<String>,
@@ -36,7 +34,6 @@ pub struct Page<T> {
 pub struct EventQuery {
     /// Rows to skip.
     pub offset: Option<u32>,
-    /// Rows to return.
     pub limit: Option<u32>,
     /// Oldest first.
     pub oldest_first: bool,

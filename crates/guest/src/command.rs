@@ -79,7 +79,6 @@ pub(crate) struct Command {
     pub(crate) pid: Pid,
     /// The client's name for it.
     pub(crate) tag: Option<String>,
-    /// What was asked for.
     pub(crate) config: ProcessConfig,
     /// Where its input goes.
     pub(crate) input: Input,

@@ -15,9 +15,7 @@ pub(crate) enum Error {
     /// An inherited descriptor or a system call that the daemon cannot do without.
     #[error("cannot {doing}")]
     System {
-        /// What was tried.
         doing: &'static str,
-        /// What the kernel said.
         #[source]
         cause: io::Error,
     },

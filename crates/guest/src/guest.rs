@@ -28,7 +28,6 @@ pub(crate) struct Settings {
 /// What `/metrics` reports as totals.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Totals {
-    /// Virtual CPUs.
     pub(crate) cpus: u32,
     /// Memory, bytes.
     pub(crate) memory: u64,

@@ -9,9 +9,7 @@ use rustix::termios::Winsize;
 
 /// Both ends of a terminal.
 pub(crate) struct Terminal {
-    /// Ours.
     pub(crate) master: OwnedFd,
-    /// The command's.
     pub(crate) slave: OwnedFd,
 }
 

@@ -29,9 +29,7 @@ thread_local! {
 /// One end of a pipe, or a terminal.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// What it carries.
     pub(crate) channel: Channel,
-    /// Our end.
     pub(crate) end: Watched,
 }
 

@@ -30,9 +30,7 @@ pub(crate) enum Channel {
 /// A piece of output.
 #[derive(Debug, Clone)]
 pub(crate) struct Chunk {
-    /// Where it came from.
     pub(crate) channel: Channel,
-    /// Its bytes.
     pub(crate) data: Bytes,
 }
 

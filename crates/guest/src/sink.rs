@@ -25,7 +25,6 @@ const BATCH: usize = 256 << 10;
 pub(crate) struct Target {
     /// The file, absolute.
     pub(crate) path: PathBuf,
-    /// Its owner.
     pub(crate) account: Account,
     /// What is attached to it.
     pub(crate) metadata: Metadata,

@@ -32,11 +32,8 @@ const MAX_STRINGS: usize = 4096;
 
 /// What is started.
 pub(crate) struct Launch<'a> {
-    /// The request.
     pub(crate) config: &'a ProcessConfig,
-    /// Its user.
     pub(crate) account: &'a Account,
-    /// The sandbox's settings.
     pub(crate) settings: &'a Settings,
     /// A terminal instead of pipes.
     pub(crate) pty: Option<&'a PTY>,
@@ -46,11 +43,8 @@ pub(crate) struct Launch<'a> {
 
 /// What was started.
 pub(crate) struct Spawned {
-    /// Its process.
     pub(crate) pid: Pid,
-    /// Its input.
     pub(crate) input: Input,
-    /// Its outputs.
     pub(crate) sources: [Option<Source>; 2],
 }
 

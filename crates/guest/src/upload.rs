@@ -27,11 +27,9 @@ const MAX_FILES: usize = 4096;
 
 /// For whom, and where to.
 pub(crate) struct Upload {
-    /// The files' owner.
     pub(crate) account: Account,
     /// What relative paths and empty ones mean.
     pub(crate) workdir: Option<String>,
-    /// The query's path.
     pub(crate) path: Option<String>,
 }
 

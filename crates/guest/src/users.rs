@@ -13,13 +13,10 @@ const MAX_GROUPS: usize = 1024;
 /// A user of the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Account {
-    /// Login name.
     pub(crate) name: String,
-    /// User id.
     pub(crate) uid: u32,
     /// Primary group.
     pub(crate) gid: u32,
-    /// Home directory, absolute.
     pub(crate) home: PathBuf,
 }
 

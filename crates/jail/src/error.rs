@@ -10,20 +10,15 @@ pub enum Error {
     /// A system call failed.
     #[error("{step}")]
     Step {
-        /// What was being done.
         step: &'static str,
-        /// The kernel's answer.
         #[source]
         source: Errno,
     },
     /// An operation on a path failed.
     #[error("{action} {path}")]
     Path {
-        /// What was tried.
         action: &'static str,
-        /// On what.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: std::io::Error,
     },

@@ -8,7 +8,6 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 /// A process as it can be written down: a pid alone may meanwhile belong to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ProcessName {
-    /// Its pid.
     pub pid: i32,
     /// When it started, in clock ticks since boot.
     pub started: u64,

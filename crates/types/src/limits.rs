@@ -74,13 +74,11 @@ pub const MAX_HTTPS_PORTS: usize = 64;
 /// What one sandbox may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resources {
-    /// Virtual CPUs.
     pub cpu_count: u32,
     /// Memory, MiB.
     pub memory_mb: u32,
     /// Disk beyond the template, MiB.
     pub disk_mb: u32,
-    /// Processes and threads.
     pub pids: u32,
 }
 
@@ -96,11 +94,8 @@ impl Default for Resources {
 pub struct OutOfRange {
     /// The field's name on the wire.
     pub field: &'static str,
-    /// What was asked.
     pub value: i64,
-    /// The smallest accepted.
     pub min: i64,
-    /// The largest accepted.
     pub max: i64,
 }
 

@@ -20,9 +20,7 @@ pub const API_KEY_HEADER: &str = "x-api-key";
 /// A port of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// The sandbox.
     pub id: SandboxId,
-    /// The port inside.
     pub port: u16,
 }
 
