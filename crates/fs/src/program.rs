@@ -68,3 +68,23 @@ pub fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
     lines[lines.len().saturating_sub(count)..].join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_or_the_end_of_it_is_returned() {
+        assert_eq!(run("printf", &["%s".as_ref(), "a b".as_ref()]).expect("ran"), "a b");
+        let error = run("sh", &["-c".as_ref(), "echo first; echo last >&2; exit 3".as_ref()]).expect_err("failed");
+        assert_eq!(error.to_string(), "sh failed: first\nlast");
+        let error = run("cabana-no-such-program", &[]).expect_err("missing");
+        assert_eq!(error.to_string(), "cabana-no-such-program failed: not installed");
+    }
+
+    #[test]
+    fn the_last_lines_are_kept() {
+        assert_eq!(last_lines("a\n\nb \nc\n\n", 2), "b\nc");
+        assert_eq!(last_lines("", 2), "");
+    }
+}

@@ -7,7 +7,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use cabana_fs::beneath::{self, Resolve};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 /// Set once the kernel (or a filter) turned out not to have `openat2`.
@@ -19,16 +20,9 @@ pub(crate) fn open(path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd
     let quiet = if flags.contains(OFlags::PATH) { OFlags::empty() } else { OFlags::NOCTTY };
     let flags = flags | quiet | OFlags::CLOEXEC;
     if !WITHOUT_OPENAT2.load(Ordering::Relaxed) {
-        // A racing rename makes the kernel answer EAGAIN; it asks to try again.
-        for _ in 0..16 {
-            match rustix::fs::openat2(CWD, path, flags, mode, ResolveFlags::NO_MAGICLINKS) {
-                Err(Errno::AGAIN) => {}
-                Err(Errno::NOSYS) => {
-                    WITHOUT_OPENAT2.store(true, Ordering::Relaxed);
-                    break;
-                }
-                answer => return Ok(answer?),
-            }
+        match beneath::open(CWD, path, flags, mode, Resolve::NoMagicLinks) {
+            Err(Errno::NOSYS) => WITHOUT_OPENAT2.store(true, Ordering::Relaxed),
+            opened => return Ok(opened?),
         }
     }
     Ok(rustix::fs::openat(CWD, path, flags, mode)?)

@@ -257,11 +257,8 @@ impl Partial {
             return Err(Error::Corrupt { what: what.to_owned(), expected, found });
         }
         let pin = self.blobs.pin(found);
-        self.file.sync_all().map_err(failed("sync", &self.path))?;
         let path = self.blobs.file(found);
-        fs::rename(&self.path, &path).map_err(failed("rename to", &path))?;
-        let directory = &self.blobs.shared.complete;
-        File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed("sync", directory))?;
+        cabana_fs::atomic::publish(&self.file, &self.path, &path).map_err(failed("store", &path))?;
         Ok(pin)
     }
 }

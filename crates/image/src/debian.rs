@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cabana_fs::{inside, program};
+use cabana_fs::{beneath, program};
 use tokio::sync::{mpsc, oneshot};
 
 pub use error::Error;
@@ -214,7 +214,7 @@ fn host_certificates(rootfs: &Path) -> Result<Vec<String>, Error> {
     let path: PathBuf = rootfs.join("etc/ssl/certs/ca-certificates.crt");
     let failed = |source: std::io::Error| Error::Path { action: "read", path: path.clone(), source };
     let root = File::open(rootfs).map_err(failed)?;
-    let bundle = inside::open(&root, "/etc/ssl/certs/ca-certificates.crt").map_err(failed)?;
+    let bundle = beneath::read_in_root(&root, "/etc/ssl/certs/ca-certificates.crt").map_err(|e| failed(e.into()))?;
     let mut known = String::new();
     File::from(bundle).take(MAX_BUNDLE_BYTES).read_to_string(&mut known).map_err(failed)?;
     Ok(certificates::beyond(&known))

@@ -7,7 +7,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use cabana_fs::beneath::{self, Resolve};
+use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 
 use self::archive::ArchiveFiles;
@@ -39,9 +40,8 @@ impl Files {
         match self {
             Self::Archive(files) => Ok(files.open(name)?.map(|reader| Box::new(reader) as Box<dyn Read>)),
             Self::Directory(directory) => {
-                let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-                let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-                match rustix::fs::openat2(directory, name, flags, Mode::empty(), within) {
+                let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+                match beneath::open(directory, name, flags, Mode::empty(), Resolve::Beneath) {
                     Ok(fd) => {
                         let file = File::from(fd);
                         // A pipe or device would never end.

@@ -3,7 +3,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, unlinkat};
+use cabana_fs::beneath::{self, Resolve};
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_flag,
@@ -123,6 +124,6 @@ pub(crate) fn file(parent: impl AsFd, name: &'static str) -> Result<OwnedFd, Err
 
 /// A directory at any depth of the image, links followed within the root only.
 pub(crate) fn within(root: impl AsFd, path: &str) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS)
+    let flags = OFlags::PATH | OFlags::DIRECTORY;
+    beneath::open(root, path, flags, Mode::empty(), Resolve::InRoot)
 }

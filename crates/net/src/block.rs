@@ -2,7 +2,7 @@
 //! addresses that the machine already has routes to.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::net::Ipv4Addr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
@@ -118,10 +118,7 @@ fn owner_of(path: &Path) -> Result<Option<PathBuf>, Error> {
 }
 
 fn write(path: &Path, owner: &Path) -> Result<(), Error> {
-    let fresh = path.with_extension("new");
-    let written = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&fresh);
-    written.and_then(|mut file| file.write_all(owner.as_os_str().as_bytes())).map_err(Error::path("write", &fresh))?;
-    std::fs::rename(&fresh, path).map_err(Error::path("write", path))
+    cabana_fs::atomic::write_volatile(path, owner.as_os_str().as_bytes(), 0o600).map_err(Error::path("write", path))
 }
 
 #[cfg(test)]

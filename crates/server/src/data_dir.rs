@@ -1,7 +1,6 @@
 //! The data directory: one server at a time, and files that only root reads.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -35,19 +34,14 @@ impl DataDir {
     }
 }
 
-/// Writes a secret into a file that only its owner reads, whole or not at all.
+/// Writes a secret into a file that only its owner can read, atomically.
 pub fn write_secret(path: &Path, secret: &Secret) -> Result<(), Error> {
-    let failed = |action| move |source| Error::Path { action, path: path.to_owned(), source };
-    let draft = path.with_extension("new");
-    match std::fs::remove_file(&draft) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed("write")(e)),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).map_err(failed("write"))?;
-    file.write_all(secret.expose().as_bytes()).map_err(failed("write"))?;
-    file.write_all(b"\n").map_err(failed("write"))?;
-    file.sync_all().map_err(failed("write"))?;
-    std::fs::rename(&draft, path).map_err(failed("write"))
+    let line = format!("{}\n", secret.expose());
+    cabana_fs::atomic::write(path, line.as_bytes(), 0o600).map_err(|source| Error::Path {
+        action: "write",
+        path: path.to_owned(),
+        source,
+    })
 }
 
 #[cfg(test)]

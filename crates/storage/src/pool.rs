@@ -19,9 +19,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use cabana_fs::beneath::{self, Resolve};
 use cabana_jail::btrfs::{self, QuotaState};
 use cabana_types::{BuildId, SandboxId};
-use rustix::fs::{Mode, OFlags, ResolveFlags, chmodat, mkdirat, openat2};
+use rustix::fs::{Mode, OFlags, chmodat, mkdirat};
 
 pub use build::NewTree;
 pub use facts::facts;
@@ -34,8 +35,6 @@ use crate::Error;
 const PLACE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// How a directory is opened for reading it and for ioctls.
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// Nothing of ours is reached through a link.
-const STRICT: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 /// Everyone may pass through, as through the root directory of any system.
 const OPEN_TO_ALL: Mode = Mode::from_raw_mode(0o755);
 /// At most this many quota groups are tried again at each deletion, which shall be quick; all of them this often.
@@ -187,7 +186,7 @@ impl Pool {
             return Ok(Some(Arc::clone(found)));
         }
         let name = format!("{build}/rootfs");
-        match openat2(&self.inner.templates, name.as_str(), PLACE, Mode::empty(), STRICT) {
+        match beneath::open(&self.inner.templates, name.as_str(), PLACE, Mode::empty(), Resolve::NoLinks) {
             Err(rustix::io::Errno::NOENT) => Ok(None),
             Err(e) => Err(at("open", &self.inner.templates_path().join(name))(e)),
             Ok(found) => {
@@ -294,7 +293,7 @@ impl Inner {
     fn disk_used(&self, id: &str) -> Result<u64, Error> {
         let used = match self.kind {
             Kind::Plain | Kind::Btrfs(QuotaState::Off) => tree::size(&self.sandboxes, id),
-            Kind::Btrfs(_) => openat2(&self.sandboxes, id, DIRECTORY, Mode::empty(), STRICT)
+            Kind::Btrfs(_) => beneath::open(&self.sandboxes, id, DIRECTORY, Mode::empty(), Resolve::NoLinks)
                 .map_err(io::Error::from)
                 .and_then(|dir| btrfs::usage(&dir, btrfs::subvolume_id(&dir)?))
                 .map(|usage| usage.unwrap_or_default().referenced),
@@ -308,7 +307,7 @@ impl Inner {
     }
 
     fn open_directory(&self, parent: impl AsFd, name: &str) -> io::Result<OwnedFd> {
-        Ok(openat2(parent, name, PLACE, Mode::empty(), STRICT)?)
+        Ok(beneath::open(parent, name, PLACE, Mode::empty(), Resolve::NoLinks)?)
     }
 
     /// Makes a subvolume, with a limit where limits are enforced, or a directory.
@@ -322,7 +321,7 @@ impl Inner {
     /// Removes a subvolume or directory tree.
     fn remove_directory(&self, parent: &OwnedFd, path: &Path, name: &str) -> io::Result<()> {
         let Kind::Btrfs(quotas) = self.kind else { return tree::remove(path, name) };
-        let top = match openat2(parent, name, DIRECTORY, Mode::empty(), STRICT) {
+        let top = match beneath::open(parent, name, DIRECTORY, Mode::empty(), Resolve::NoLinks) {
             Err(rustix::io::Errno::NOENT) => return Ok(()),
             opened => opened?,
         };

@@ -7,7 +7,8 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
+use cabana_fs::beneath::{self, Resolve};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
 use super::glob::{Pattern, is_pattern};
 use super::ignore::Ignore;
@@ -75,10 +76,9 @@ pub struct Selection {
 }
 
 fn open(at: BorrowedFd<'_>, path: &str, flags: OFlags) -> Result<OwnedFd> {
-    let below = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
     // Without blocking, should a pipe have taken the file's place.
-    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    rustix::fs::openat2(at, path, flags, Mode::empty(), below).map_err(Error::path("open", path))
+    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    beneath::open(at, path, flags, Mode::empty(), Resolve::NoLinksNoMounts).map_err(Error::path("open", path))
 }
 
 fn wrong(reason: impl Into<String>) -> Error {

@@ -9,18 +9,13 @@ use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use cabana_fs::beneath::{self, Resolve};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
 const MAX_LINKS: usize = 40;
-
-/// Below: no way out by `..`, links or mounts.
-const BELOW: ResolveFlags = ResolveFlags::BENEATH
-    .union(ResolveFlags::NO_SYMLINKS)
-    .union(ResolveFlags::NO_MAGICLINKS)
-    .union(ResolveFlags::NO_XDEV);
 
 pub(super) struct Tree {
     root: OwnedFd,
@@ -31,16 +26,9 @@ pub(super) struct Tree {
     last: Option<(Vec<u8>, Arc<OwnedFd>)>,
 }
 
-/// Opens what lies below `at` with flags that never leave it.
+/// Opens what lies below `at`, without following links or entering other mounts.
 pub(super) fn open_below(at: BorrowedFd<'_>, name: &[u8], flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
-    // The kernel asks for another try when something is renamed elsewhere at the same time.
-    for _ in 0..16 {
-        match rustix::fs::openat2(at, name, flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, mode, BELOW) {
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            other => return other,
-        }
-    }
-    Err(Errno::AGAIN)
+    beneath::open(at, name, flags | OFlags::NOFOLLOW, mode, Resolve::NoLinksNoMounts)
 }
 
 pub(super) fn open_directory(at: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<OwnedFd> {

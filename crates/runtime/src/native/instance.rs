@@ -56,8 +56,7 @@ impl Instance {
         let name = remembered.map_or_else(new_name, |r| r.name);
         let bytes =
             serde_json::to_vec(&Remembered { name: name.clone(), block }).map_err(|e| failed("write")(e.into()))?;
-        let temporary = data_dir.join("instance.json.new");
-        fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, &path)).map_err(failed("write"))?;
+        cabana_fs::atomic::write(&path, &bytes, 0o644).map_err(failed("write"))?;
         let run_dir = Path::new(RUN).join(&name);
         match fs::DirBuilder::new().mode(0o755).create(&run_dir) {
             Err(source) if source.kind() != ErrorKind::AlreadyExists => {

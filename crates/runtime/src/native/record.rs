@@ -53,17 +53,15 @@ impl Records {
     }
 
     fn draft(&self, id: &SandboxId) -> PathBuf {
-        self.dir.join(format!("{id}.new"))
+        cabana_fs::atomic::draft(&self.file(id))
     }
 
-    /// Writes a record, whole or not at all.
+    /// Writes a record, atomically.
     pub(super) fn write(&self, id: &SandboxId, record: Record) -> Result<(), Error> {
-        let (path, draft) = (self.file(id), self.draft(id));
-        let result = serde_json::to_vec(&record).map_err(std::io::Error::from).and_then(|bytes| {
-            fs::write(&draft, bytes)?;
-            fs::rename(&draft, &path)
-        });
-        result.map_err(|source| Error::Path { action: "write", path, source })
+        let path = self.file(id);
+        let bytes = serde_json::to_vec(&record).map_err(std::io::Error::from);
+        let written = bytes.and_then(|bytes| cabana_fs::atomic::write_volatile(&path, &bytes, 0o600));
+        written.map_err(|source| Error::Path { action: "write", path, source })
     }
 
     /// Reads a record, if there is one.

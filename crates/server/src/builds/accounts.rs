@@ -3,19 +3,18 @@
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 
+use cabana_fs::beneath::{self, Resolve};
 use cabana_image::dockerfile::Owner;
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{Mode, OFlags};
 
 /// Bytes that are read of each file.
 const MOST: u64 = 1 << 20;
 
-/// Opens something inside a root filesystem as a process in it would find it: links lead where they lead inside, never out.
+/// Opens something inside a root filesystem as a process in it finds it: links are resolved with `root` as `/`.
 pub(super) fn open_inside(root: impl AsFd, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    // Without blocking, should there be a pipe; the kernel does not take that for a mere place.
-    let waits = if flags.contains(OFlags::PATH) { OFlags::empty() } else { OFlags::NONBLOCK };
-    let flags = flags | OFlags::CLOEXEC | waits;
-    openat2(root, path.trim_start_matches('/'), flags, Mode::empty(), inside)
+    // Do not block on a FIFO. openat2 rejects the flag together with `O_PATH`.
+    let nonblock = if flags.contains(OFlags::PATH) { OFlags::empty() } else { OFlags::NONBLOCK };
+    beneath::open(root, path.trim_start_matches('/'), flags | nonblock, Mode::empty(), Resolve::InRoot)
 }
 
 /// Whether a path inside a root filesystem is a directory.

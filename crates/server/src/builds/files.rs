@@ -127,7 +127,7 @@ impl Files {
             return Err(broken(format!("it has {received} bytes, not the {length} that were announced")));
         }
         file.set_len(received).await?;
-        file.sync_all().await?;
+        file.flush().await?;
         let path = self.path(team, hash);
         tokio::task::spawn_blocking(move || draft.keep(&path)).await.map_err(io::Error::other)??;
         Ok(())
@@ -199,7 +199,7 @@ impl Files {
         make_dir(&dir)?;
         let path = dir.join(format!("{DRAFT}{}", uuid::Uuid::new_v4()));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        Ok(Draft { path, file, dir, kept: false })
+        Ok(Draft { path, file, kept: false })
     }
 
     /// Removes the files that the test accepts, and answers how many.
@@ -239,15 +239,14 @@ impl Files {
 struct Draft {
     path: PathBuf,
     file: File,
-    dir: PathBuf,
     kept: bool,
 }
 
 impl Draft {
     fn keep(mut self, path: &Path) -> io::Result<()> {
-        std::fs::rename(&self.path, path)?;
+        cabana_fs::atomic::publish(&self.file, &self.path, path)?;
         self.kept = true;
-        File::open(&self.dir)?.sync_all()
+        Ok(())
     }
 }
 

@@ -2,12 +2,12 @@
 //! gives `ca.pem` to. Certificates of the listener are made in memory; their keys are never on disk.
 
 use std::fs::DirBuilder;
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use cabana_fs::atomic;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
     PKCS_ECDSA_P256_SHA256,
@@ -69,7 +69,7 @@ impl Authority {
             })?,
             None => {
                 let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
-                write(&key_path, &key.serialize_pem(), 0o600).map_err(failed("write", &key_path))?;
+                atomic::write(&key_path, key.serialize_pem().as_bytes(), 0o600).map_err(failed("write", &key_path))?;
                 key
             }
         };
@@ -80,7 +80,7 @@ impl Authority {
             Some(text) => text,
             None => {
                 let text = params.self_signed(&key)?.pem();
-                write(&path, &text, 0o644).map_err(failed("write", &path))?;
+                atomic::write(&path, text.as_bytes(), 0o644).map_err(failed("write", &path))?;
                 text
             }
         };
@@ -140,19 +140,6 @@ fn params(key: &KeyPair, now: SystemTime) -> CertificateParams {
     params.distinguished_name.push(DnType::OrganizationName, "Cabana");
     params.distinguished_name.push(DnType::CommonName, format!("Cabana local CA {mark}"));
     params
-}
-
-/// Writes a file whole or not at all.
-fn write(path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
-    let draft = path.with_extension("new");
-    match std::fs::remove_file(&draft) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
-        _ => {}
-    }
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&draft)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&draft, path)
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@ use std::io::Write;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{AtFlags, FileType, Mode, Stat, fstat, openat2, readlinkat, statat};
+use cabana_fs::beneath::{self, Resolve};
+use rustix::fs::{AtFlags, FileType, Mode, Stat, fstat, readlinkat, statat};
 use tokio_util::sync::CancellationToken;
 
 use super::entry::{self, Entry};
 use super::header::Kind;
-use super::trail::{DIRECTORY, STRICT};
+use super::trail::DIRECTORY;
 use super::walk::{CHANGED, CLOSED, FILE, Next, Walk, same};
 use super::wanted::Wanted;
 use super::{
@@ -33,7 +34,10 @@ pub(super) fn gather<W: Write>(
     limits: &Limits,
     cancel: &CancellationToken,
 ) -> Result<Packed, Error> {
-    let open = |path: &str| openat2(disk, path, DIRECTORY, Mode::empty(), STRICT).map_err(at("open", path.as_bytes()));
+    let open = |path: &str| {
+        beneath::open(disk, path, DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts)
+            .map_err(at("open", path.as_bytes()))
+    };
     let (top, upper) = (open(".")?, open(UPPER)?);
     let (wanted, missing) = Wanted::find(std::os::fd::AsFd::as_fd(&upper), selection)?;
     let mut work = Gather {
@@ -65,8 +69,8 @@ impl<W: Write> Gather<'_, W> {
         let found = statat(self.walk.trail.here(), name, AtFlags::SYMLINK_NOFOLLOW).map_err(at("look at", &path))?;
         let kind = FileType::from_raw_mode(found.st_mode);
         if kind == FileType::Directory {
-            let fd =
-                openat2(self.walk.trail.here(), name, DIRECTORY, Mode::empty(), STRICT).map_err(at("open", &path))?;
+            let fd = beneath::open(self.walk.trail.here(), name, DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts)
+                .map_err(at("open", &path))?;
             return self.directory(name, fd, wanted);
         }
         if !wanted.all {
@@ -91,8 +95,8 @@ impl<W: Write> Gather<'_, W> {
                 self.put(&Entry { link: target.into_bytes(), ..Entry::describe(Kind::Symlink, path, &found) })
             }
             _ => {
-                let fd =
-                    openat2(self.walk.trail.here(), name, CLOSED, Mode::empty(), STRICT).map_err(at("open", &path))?;
+                let fd = beneath::open(self.walk.trail.here(), name, CLOSED, Mode::empty(), Resolve::NoLinksNoMounts)
+                    .map_err(at("open", &path))?;
                 same(&fd, &found, &path)?;
                 let attributes = attributes::read_closed(&fd).map_err(at("read the attributes of", &path))?;
                 let kind = if whiteout { Kind::Whiteout } else { Kind::Fifo };
@@ -117,7 +121,8 @@ impl<W: Write> Gather<'_, W> {
     }
 
     fn file(&mut self, name: &[u8], path: Vec<u8>, found: &Stat) -> Result<(), Error> {
-        let fd = openat2(self.walk.trail.here(), name, FILE, Mode::empty(), STRICT).map_err(at("open", &path))?;
+        let fd = beneath::open(self.walk.trail.here(), name, FILE, Mode::empty(), Resolve::NoLinksNoMounts)
+            .map_err(at("open", &path))?;
         same(&fd, found, &path)?;
         let attributes = attributes::read(&fd).map_err(at("read the attributes of", &path))?;
         let size = u64::try_from(found.st_size).unwrap_or(0);

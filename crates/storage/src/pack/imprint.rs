@@ -2,16 +2,16 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use cabana_fs::beneath::{self, Resolve};
 use rustix::fs::{
     AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod, fchown, futimens,
-    openat2, utimensat,
+    utimensat,
 };
 
 use super::entry::Entry;
 use super::header::Kind;
 use super::records::Attribute;
 use super::text::Time;
-use super::trail::STRICT;
 use super::walk::CLOSED;
 use super::{at, attributes, refused};
 use crate::Error;
@@ -78,7 +78,8 @@ pub(super) fn closed(here: BorrowedFd<'_>, name: &[u8], entry: &Entry) -> Result
         chmodat(here, name, Mode::from_raw_mode(entry.mode), AtFlags::empty()).map_err(at("set the mode of", path))?;
     }
     if !entry.attributes.is_empty() {
-        let fd = openat2(here, name, CLOSED, Mode::empty(), STRICT).map_err(at("open", path))?;
+        let fd =
+            beneath::open(here, name, CLOSED, Mode::empty(), Resolve::NoLinksNoMounts).map_err(at("open", path))?;
         for (name, value) in &entry.attributes {
             attributes::write_closed(&fd, name, value).map_err(at("set an attribute of", path))?;
         }

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
+use cabana_fs::beneath::{self, Resolve};
 use rustix::fs::{
     AtFlags, FileType, IFlags, Mode, Stat, fstat, ftruncate, ioctl_ficlone, ioctl_getflags, ioctl_setflags, linkat,
-    mkdirat, mknodat, openat2, readlinkat, statat, symlinkat, unlinkat,
+    mkdirat, mknodat, readlinkat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +16,7 @@ use super::attributes::Overlay;
 use super::entry::Entry;
 use super::header::Kind;
 use super::imprint::{self, Filling, NEW};
-use super::trail::{DIRECTORY, STRICT, Trail};
+use super::trail::{DIRECTORY, Trail};
 use super::walk::{CLOSED, FILE, Next, Walk, same};
 use super::wanted::Wanted;
 use super::{CHUNK, Limits, Merged, TOLD, UPPER, attributes, check, count, refused, show, sparse};
@@ -39,8 +40,9 @@ pub(super) fn merge(
     limits: &Limits,
     cancel: &CancellationToken,
 ) -> Result<Merged, Error> {
-    let open =
-        |fd, path: &str| openat2(fd, path, DIRECTORY, Mode::empty(), STRICT).map_err(at("open", path.as_bytes()));
+    let open = |fd, path: &str| {
+        beneath::open(fd, path, DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts).map_err(at("open", path.as_bytes()))
+    };
     let mut work = Merge {
         limits,
         cancel,
@@ -93,8 +95,8 @@ impl Merge<'_> {
                 imprint::closed(self.tree.here(), name, &Entry::describe(Kind::Symlink, path, &found))
             }
             _ => {
-                let fd =
-                    openat2(self.walk.trail.here(), name, CLOSED, Mode::empty(), STRICT).map_err(at("open", &path))?;
+                let fd = beneath::open(self.walk.trail.here(), name, CLOSED, Mode::empty(), Resolve::NoLinksNoMounts)
+                    .map_err(at("open", &path))?;
                 let attributes = attributes::read_closed(&fd).map_err(at("read the attributes of", &path))?;
                 let Overlay { attributes, .. } = Overlay::split(attributes, inside(&path))?;
                 mknodat(self.tree.here(), name, FileType::Fifo, Mode::empty(), 0).map_err(at("make", &path))?;
@@ -105,7 +107,7 @@ impl Merge<'_> {
     }
 
     fn directory(&mut self, name: &[u8], path: &[u8]) -> Result<(), Error> {
-        let open = |here| openat2(here, name, DIRECTORY, Mode::empty(), STRICT);
+        let open = |here| beneath::open(here, name, DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts);
         let fd = open(self.walk.trail.here()).map_err(at("open", path))?;
         let under = match open(self.tree.here()) {
             Ok(under) => under,
@@ -161,11 +163,13 @@ impl Merge<'_> {
     }
 
     fn file(&mut self, name: &[u8], path: Vec<u8>, found: &Stat) -> Result<(), Error> {
-        let fd = openat2(self.walk.trail.here(), name, FILE, Mode::empty(), STRICT).map_err(at("open", &path))?;
+        let fd = beneath::open(self.walk.trail.here(), name, FILE, Mode::empty(), Resolve::NoLinksNoMounts)
+            .map_err(at("open", &path))?;
         same(&fd, found, inside(&path))?;
         let attributes = attributes::read(&fd).map_err(at("read the attributes of", &path))?;
         let Overlay { attributes, .. } = Overlay::split(attributes, inside(&path))?;
-        let new = openat2(self.tree.here(), name, NEW, Mode::RUSR | Mode::WUSR, STRICT).map_err(at("make", &path))?;
+        let new = beneath::open(self.tree.here(), name, NEW, Mode::RUSR | Mode::WUSR, Resolve::NoLinksNoMounts)
+            .map_err(at("make", &path))?;
         match share(&fd, &new) {
             // Not on btrfs.
             Err(Errno::XDEV | Errno::OPNOTSUPP | Errno::NOTTY) => self.copy(&fd.into(), &new, found, &path)?,
@@ -228,7 +232,8 @@ fn remove(
     match unlinkat(here, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(Errno::ISDIR) => {
-            let directory = openat2(here, name, DIRECTORY, Mode::empty(), STRICT).map_err(at("open", path))?;
+            let directory = beneath::open(here, name, DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts)
+                .map_err(at("open", path))?;
             empty(directory, path, longest, cancel)?;
             unlinkat(here, name, AtFlags::REMOVEDIR).map_err(at("remove", path))
         }
@@ -245,7 +250,13 @@ fn empty(directory: OwnedFd, path: &[u8], longest: usize, cancel: &CancellationT
         match walk.next() {
             Next::Name(name, _) => match unlinkat(walk.trail.here(), name.as_slice(), AtFlags::empty()) {
                 Err(Errno::ISDIR) => {
-                    let inner = openat2(walk.trail.here(), name.as_slice(), DIRECTORY, Mode::empty(), STRICT);
+                    let inner = beneath::open(
+                        walk.trail.here(),
+                        name.as_slice(),
+                        DIRECTORY,
+                        Mode::empty(),
+                        Resolve::NoLinksNoMounts,
+                    );
                     walk.enter(&name, inner.map_err(at("open", path))?, Wanted::everything())?;
                 }
                 removed => removed.map_err(at("remove what is in", path))?,

@@ -5,14 +5,15 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, ftruncate, linkat, mkdirat, mknodat, openat2, statat, symlinkat};
+use cabana_fs::beneath::{self, Resolve};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, ftruncate, linkat, mkdirat, mknodat, statat, symlinkat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
 use super::entry::{self, Entry};
 use super::header::Kind;
 use super::imprint::{self, Filling, NEW};
-use super::trail::{DIRECTORY, STRICT, Trail};
+use super::trail::{DIRECTORY, Trail};
 use super::{CHUNK, Limits, MOST_ID, UPPER, Unpacked, at, attributes, check, count, refused, sparse};
 use crate::Error;
 
@@ -34,7 +35,8 @@ pub(super) fn scatter(
     limits: &Limits,
     cancel: &CancellationToken,
 ) -> Result<Unpacked, Error> {
-    let top = openat2(disk, ".", DIRECTORY, Mode::empty(), STRICT).map_err(at("open", b"the disk"))?;
+    let top = beneath::open(disk, ".", DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts)
+        .map_err(at("open", b"the disk"))?;
     let mut work = Scatter {
         input,
         limits,
@@ -126,7 +128,8 @@ impl<R: Read> Scatter<'_, R> {
             Err(Errno::EXIST) if first => {}
             made => made.map_err(at("make", path))?,
         }
-        let fd = openat2(self.trail.here(), name, DIRECTORY, Mode::empty(), STRICT).map_err(at("open", path))?;
+        let fd = beneath::open(self.trail.here(), name, DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts)
+            .map_err(at("open", path))?;
         if first && !is_empty(&fd).map_err(at("list", path))? {
             return Err(refused(path, "it is not empty"));
         }
@@ -142,7 +145,8 @@ impl<R: Read> Scatter<'_, R> {
 
     fn file(&mut self, entry: &Entry, name: &[u8]) -> Result<(), Error> {
         let path = &entry.path;
-        let fd = openat2(self.trail.here(), name, NEW, Mode::RUSR | Mode::WUSR, STRICT).map_err(at("make", path))?;
+        let fd = beneath::open(self.trail.here(), name, NEW, Mode::RUSR | Mode::WUSR, Resolve::NoLinksNoMounts)
+            .map_err(at("make", path))?;
         let file = std::fs::File::from(fd);
         let (mut pieces, mut map) = (vec![(0, entry.stored)], 0);
         if let Some(size) = entry.full_size {

@@ -4,13 +4,9 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, openat2};
+use cabana_fs::beneath::{self, Resolve};
+use rustix::fs::{Mode, OFlags, fstat};
 
-/// Nothing is reached through a link, upwards, or on another filesystem.
-pub(super) const STRICT: ResolveFlags = ResolveFlags::BENEATH
-    .union(ResolveFlags::NO_SYMLINKS)
-    .union(ResolveFlags::NO_MAGICLINKS)
-    .union(ResolveFlags::NO_XDEV);
 pub(super) const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
@@ -100,7 +96,8 @@ impl Trail {
             let name = name.strip_prefix(b"/").unwrap_or(name);
             begin = end;
             let from = above.as_ref().or_else(|| at.checked_sub(1).and_then(|i| self.levels[i].fd.as_ref()));
-            let fd = openat2(from.unwrap_or(&self.top), name, DIRECTORY, Mode::empty(), STRICT)?;
+            let fd =
+                beneath::open(from.unwrap_or(&self.top), name, DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts)?;
             let found = fstat(&fd)?;
             if self.levels[at].identity != (found.st_dev, found.st_ino) {
                 return Err(io::Error::other("a directory was exchanged meanwhile"));
@@ -130,7 +127,8 @@ fn append(path: &mut Vec<u8>, name: &[u8]) {
 
 /// Opens a directory by its path below another, whatever the path's length.
 pub(super) fn open(top: BorrowedFd<'_>, path: &[u8]) -> io::Result<OwnedFd> {
-    let at = |fd: BorrowedFd<'_>, path: &[u8]| openat2(fd, path, DIRECTORY, Mode::empty(), STRICT);
+    let at =
+        |fd: BorrowedFd<'_>, path: &[u8]| beneath::open(fd, path, DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts);
     if path.len() <= ONE_PIECE {
         return Ok(at(top, if path.is_empty() { b"." } else { path })?);
     }
@@ -157,7 +155,8 @@ mod tests {
         for depth in 0..300 {
             let name = format!("level-{depth}-{}", "x".repeat(20));
             mkdirat(trail.here(), name.as_str(), Mode::RWXU).expect("made");
-            let fd = openat2(trail.here(), name.as_str(), DIRECTORY, Mode::empty(), STRICT).expect("opened");
+            let fd = beneath::open(trail.here(), name.as_str(), DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts)
+                .expect("opened");
             trail.descend(name.as_bytes(), fd).expect("down");
             inodes.push(fstat(trail.here()).expect("there").st_ino);
         }
@@ -178,7 +177,8 @@ mod tests {
         let mut trail = Trail::new(OwnedFd::from(std::fs::File::open(scratch.path()).expect("a directory")));
         for depth in 0..OPEN + 2 {
             mkdirat(trail.here(), "d", Mode::RWXU).expect("made");
-            let fd = openat2(trail.here(), "d", DIRECTORY, Mode::empty(), STRICT).expect("opened");
+            let fd =
+                beneath::open(trail.here(), "d", DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts).expect("opened");
             trail.descend(b"d", fd).unwrap_or_else(|e| panic!("{depth}: {e}"));
         }
         let moved = scratch.path().join("moved");

@@ -4,11 +4,12 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use cabana_fs::beneath::{self, Resolve};
 use cabana_jail::btrfs;
-use rustix::fs::{Mode, OFlags, RenameFlags, openat, openat2, renameat_with, syncfs};
+use rustix::fs::{Mode, OFlags, RenameFlags, openat, renameat_with, syncfs};
 
 use super::image::at;
-use super::{DIRECTORY, Inner, Kind, STRICT, Shelf, blocking};
+use super::{DIRECTORY, Inner, Kind, Shelf, blocking};
 use crate::Error;
 
 /// How the names of unfinished trees begin; they are removed when the pool is opened.
@@ -60,7 +61,8 @@ impl NewTree {
     /// The same, open.
     pub fn open(&self) -> Result<OwnedFd, Error> {
         let name = format!("{}/{ROOTFS}", self.working);
-        openat2(self.pool.shelf(self.shelf), name, DIRECTORY, Mode::empty(), STRICT).map_err(at("open", &self.rootfs))
+        beneath::open(self.pool.shelf(self.shelf), name.as_str(), DIRECTORY, Mode::empty(), Resolve::NoLinks)
+            .map_err(at("open", &self.rootfs))
     }
 
     /// Writes everything to disk, makes it read-only and gives it its name. If another of this name came first, that one stays.

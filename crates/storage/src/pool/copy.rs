@@ -5,12 +5,13 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
+use cabana_fs::beneath::{self, Resolve};
 use cabana_jail::btrfs::{self, QuotaState};
 use cabana_types::{SandboxId, TemplateId};
-use rustix::fs::{Mode, openat2, syncfs};
+use rustix::fs::{Mode, syncfs};
 
 use super::image::at;
-use super::{DIRECTORY, Disk, Inner, Kind, Pool, STRICT, blocking};
+use super::{DIRECTORY, Disk, Inner, Kind, Pool, blocking};
 use crate::Error;
 
 impl Pool {
@@ -87,10 +88,12 @@ impl Pool {
     /// A disk's directory, open for reading.
     pub async fn read_disk(&self, id: &SandboxId) -> Result<Option<OwnedFd>, Error> {
         let (pool, id) = (Arc::clone(&self.inner), id.clone());
-        blocking(move || match openat2(&pool.sandboxes, id.as_str(), DIRECTORY, Mode::empty(), STRICT) {
-            Ok(disk) => Ok(Some(disk)),
-            Err(rustix::io::Errno::NOENT) => Ok(None),
-            Err(e) => Err(at("open", &pool.sandboxes_path().join(id.as_str()))(e)),
+        blocking(move || {
+            match beneath::open(&pool.sandboxes, id.as_str(), DIRECTORY, Mode::empty(), Resolve::NoLinks) {
+                Ok(disk) => Ok(Some(disk)),
+                Err(rustix::io::Errno::NOENT) => Ok(None),
+                Err(e) => Err(at("open", &pool.sandboxes_path().join(id.as_str()))(e)),
+            }
         })
         .await
     }
@@ -100,7 +103,7 @@ impl Pool {
         let (pool, id) = (Arc::clone(&self.inner), id.clone());
         blocking(move || {
             let path = || pool.sandboxes_path().join(id.as_str());
-            match openat2(&pool.sandboxes, id.as_str(), DIRECTORY, Mode::empty(), STRICT) {
+            match beneath::open(&pool.sandboxes, id.as_str(), DIRECTORY, Mode::empty(), Resolve::NoLinks) {
                 Err(rustix::io::Errno::NOENT) => Ok(()),
                 Err(e) => Err(at("open", &path())(e)),
                 Ok(disk) => syncfs(disk).map_err(|e| at("flush", &path())(e)),
@@ -122,7 +125,7 @@ impl Inner {
     }
 
     fn open_for_copy(&self, source: (&OwnedFd, &str)) -> io::Result<OwnedFd> {
-        Ok(openat2(source.0, Path::new(source.1), DIRECTORY, Mode::empty(), STRICT)?)
+        Ok(beneath::open(source.0, Path::new(source.1), DIRECTORY, Mode::empty(), Resolve::NoLinks)?)
     }
 
     /// Copies a subvolume to a place of the pool.
@@ -139,7 +142,7 @@ impl Inner {
         match self.kind {
             Kind::Plain | Kind::Btrfs(QuotaState::Off) => Ok(()),
             Kind::Btrfs(_) => {
-                let disk = openat2(&self.sandboxes, id, DIRECTORY, Mode::empty(), STRICT)?;
+                let disk = beneath::open(&self.sandboxes, id, DIRECTORY, Mode::empty(), Resolve::NoLinks)?;
                 btrfs::set_limit(&disk, btrfs::subvolume_id(&disk)?, bytes)
             }
         }

@@ -42,9 +42,7 @@ pub(super) fn make(data_dir: &Path, size: u64) -> Result<(), Error> {
         // Metadata twice: a flipped bit on the disk below costs a block, not everybody's files.
         let options = ["-q", "-L", "cabana", "-d", "single", "-m", "dup"].map(std::ffi::OsStr::new);
         program::run("mkfs.btrfs", &[&options[..], &[unfinished.as_os_str()]].concat())?;
-        file.sync_all().map_err(at("flush", &unfinished))?;
-        std::fs::rename(&unfinished, &image).map_err(at("rename", &unfinished))?;
-        File::open(data_dir).and_then(|d| d.sync_all()).map_err(at("flush", data_dir))
+        cabana_fs::atomic::publish(&file, &unfinished, &image).map_err(at("rename", &unfinished))
     })();
     if made.is_err() {
         let _ = std::fs::remove_file(&unfinished);

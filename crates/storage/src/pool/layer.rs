@@ -6,13 +6,14 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cabana_fs::beneath::{self, Resolve};
 use cabana_types::{BuildId, SandboxId, TemplateId};
-use rustix::fs::{Mode, openat2};
+use rustix::fs::Mode;
 use tokio_util::sync::CancellationToken;
 
 use super::build::{NewTree, ROOTFS};
 use super::image::at;
-use super::{DIRECTORY, Disk, Inner, PLACE, Pool, STRICT, Shelf, blocking};
+use super::{DIRECTORY, Disk, Inner, PLACE, Pool, Shelf, blocking};
 use crate::Error;
 use crate::pack::{self, Limits, Merged};
 
@@ -57,7 +58,8 @@ impl Pool {
         let (pool, tree) = (Arc::clone(&self.inner), tree.clone());
         blocking(move || {
             let (shelf, name) = tree.place();
-            openat2(pool.shelf(shelf), format!("{name}/{ROOTFS}"), DIRECTORY, Mode::empty(), STRICT)
+            let root = format!("{name}/{ROOTFS}");
+            beneath::open(pool.shelf(shelf), root.as_str(), DIRECTORY, Mode::empty(), Resolve::NoLinks)
                 .map_err(at("open", &pool.tree_path(&tree)))
         })
         .await
@@ -79,7 +81,7 @@ impl Pool {
         blocking(move || {
             let Tree::Layer(key) = &to else { return Ok(()) };
             check_key(key)?;
-            let disk = openat2(&pool.sandboxes, id.as_str(), DIRECTORY, Mode::empty(), STRICT)
+            let disk = beneath::open(&pool.sandboxes, id.as_str(), DIRECTORY, Mode::empty(), Resolve::NoLinks)
                 .map_err(at("open", &pool.sandboxes_path().join(id.as_str())))?;
             pool.copy_tree(&disk, &to)
         })
@@ -116,7 +118,9 @@ impl Pool {
                 .and_then(|()| pool.limit(id.as_str(), limit_bytes))
                 .and_then(|()| {
                     let root = format!("{id}/{ROOTFS}");
-                    Ok(Disk { dir: openat2(&pool.sandboxes, root, PLACE, Mode::empty(), STRICT)? })
+                    Ok(Disk {
+                        dir: beneath::open(&pool.sandboxes, root.as_str(), PLACE, Mode::empty(), Resolve::NoLinks)?,
+                    })
                 })
                 .map_err(at("copy a tree to", &pool.sandboxes_path().join(id.as_str())))
         })
@@ -166,7 +170,7 @@ impl Inner {
 
     fn open_subvolume(&self, tree: &Tree) -> Result<OwnedFd, Error> {
         let (shelf, name) = tree.place();
-        openat2(self.shelf(shelf), name, DIRECTORY, Mode::empty(), STRICT)
+        beneath::open(self.shelf(shelf), name, DIRECTORY, Mode::empty(), Resolve::NoLinks)
             .map_err(|e| at("open", &self.tree_path(tree))(e))
     }
 

@@ -8,11 +8,12 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use cabana_fs::beneath::{self, Resolve};
 use cabana_jail::btrfs::{self, QuotaState};
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstatvfs, openat2};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstatvfs};
 
 use super::image::{Mounted, at};
-use super::{DIRECTORY, Inner, Kind, PoolConfig, PoolKind, STRICT, Shelf, build, image, tree};
+use super::{DIRECTORY, Inner, Kind, PoolConfig, PoolKind, Shelf, build, image, tree};
 use crate::Error;
 
 /// Nothing new is made when the disk has less free than a twentieth of it, within these bounds.
@@ -47,8 +48,9 @@ fn open_locked(data_dir: &Path, data: OwnedFd, config: PoolConfig) -> Result<Inn
     for name in ["sandboxes", "templates", "snapshots", "layers"] {
         make_private(&path.join(name))?;
     }
-    let directory =
-        |name: &str| openat2(&root, name, DIRECTORY, Mode::empty(), STRICT).map_err(at("open", &path.join(name)));
+    let directory = |name: &str| {
+        beneath::open(&root, name, DIRECTORY, Mode::empty(), Resolve::NoLinks).map_err(at("open", &path.join(name)))
+    };
     let (sandboxes, templates, snapshots) = (directory("sandboxes")?, directory("templates")?, directory("snapshots")?);
     let layers = directory("layers")?;
     let total = fstatvfs(&data).map(|s| s.f_blocks.saturating_mul(s.f_frsize)).map_err(at("look at", data_dir))?;

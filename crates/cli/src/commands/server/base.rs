@@ -122,9 +122,8 @@ fn chosen(path: PathBuf) -> Result<BuildId, Failure> {
         return Ok(build);
     }
     let build = BuildId::from_random(rand::random());
-    let draft = path.with_extension("new");
-    std::fs::write(&draft, format!("{} {build}\n", debian::RECIPE)).map_err(describe)?;
-    std::fs::rename(&draft, &path).map_err(describe)?;
+    let line = format!("{} {build}\n", debian::RECIPE);
+    cabana_fs::atomic::write(&path, line.as_bytes(), 0o644).map_err(describe)?;
     Ok(build)
 }
 
