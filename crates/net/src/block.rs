@@ -13,8 +13,8 @@ use tokio::task::spawn_blocking;
 use tracing::warn;
 
 use crate::Error;
+use crate::addressing::BLOCK_PREFIX;
 use crate::links::{Links, Route};
-use crate::plan::BLOCK_PREFIX;
 
 /// The claim of a server to a block. It lasts until given up, beyond the end of the process: sandboxes outlive it.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ fn overlaps(route: &Route, block: Ipv4Addr) -> bool {
     route.destination.to_bits() & mask == block.to_bits() & mask
 }
 
-/// Held by whoever looks at or changes the claims.
+/// Held while the claims are read or changed.
 fn lock(dir: &Path) -> Result<File, Error> {
     let path = dir.join("lock");
     let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(claim(1, None, &[]).unwrap(), block(97));
         assert_eq!(claim(0, None, &[]).unwrap(), block(96));
         assert_eq!(claim(0, None, &[route([100, 96, 0, 4], 30)]).unwrap(), block(96), "our own routes do not count");
-        assert_eq!(claim(2, Some(block(97)), &[]).unwrap(), block(98), "taken meanwhile");
+        assert_eq!(claim(2, Some(block(97)), &[]).unwrap(), block(98), "taken since");
         assert_eq!(claim(3, Some(block(104)), &[route([100, 104, 0, 0], 16)]).unwrap(), block(104));
         let routes = [route([100, 99, 3, 0], 24), route([100, 100, 100, 100], 32), route([10, 0, 0, 0], 8)];
         assert_eq!(claim(4, None, &routes).unwrap(), block(101));

@@ -1,78 +1,83 @@
-//! The thread that makes slots. It goes into each new namespace while it furnishes it and comes back; about 2 ms each.
+//! The thread that makes slots. It enters each new namespace to configure it and returns; a slot takes about 2 ms.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
-use cabana_types::error::chain;
-use tokio::sync::{mpsc, oneshot};
-use tracing::{error, warn};
+use cabana_supervisor::{Restart, Supervisor};
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
+use crate::addressing::{Addressing, INSIDE, SLOT_PREFIX};
 use crate::links::Links;
-use crate::plan::{INSIDE, Plan, SLOT_PREFIX};
 use crate::slot::Slot;
 use crate::{Error, namespace};
+use cabana_types::error::chain;
+
+/// Creations wait while the thread is restarted, so the delays are short.
+const RESTART: Restart = Restart::forever().delays(Duration::from_millis(100), Duration::from_secs(5));
 
 struct Job {
     index: u32,
     reply: oneshot::Sender<Result<Slot, Error>>,
 }
 
-/// Where slots are ordered. The thread ends when this is dropped.
+/// Sends jobs to the thread, which ends with the supervisor's scope.
 #[derive(Debug)]
 pub(crate) struct Builder {
     // Never more jobs than slots.
     jobs: mpsc::UnboundedSender<Job>,
 }
 
-struct Bench {
-    plan: Arc<Plan>,
-    mtu: u32,
-    home: OwnedFd,
-    host: Links,
-}
-
 impl Builder {
-    /// Starts the thread in the calling thread's namespace, which becomes the host's side of all slots.
-    pub(crate) fn start(plan: Arc<Plan>, mtu: u32) -> Result<Builder, Error> {
-        let (jobs, orders) = mpsc::unbounded_channel();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(Error::io("make the runtime of the slot builder"))?;
-        let home = namespace::current()?;
-        std::thread::Builder::new()
-            .name("net-builder".to_owned())
-            .spawn(move || runtime.block_on(work(plan, mtu, home, orders)))
-            .map_err(Error::io("start the slot builder"))?;
+    /// Starts the thread. The calling thread's namespace becomes the host's side of all slots.
+    pub(crate) fn start(supervisor: &Supervisor, addressing: Arc<Addressing>, mtu: u32) -> Result<Builder, Error> {
+        let (jobs, queue) = mpsc::unbounded_channel();
+        let (queue, home) = (Arc::new(Mutex::new(queue)), Arc::new(namespace::current()?));
+        supervisor.restart_thread("network slot builder", RESTART, move |stop| {
+            let (queue, home, addressing) = (Arc::clone(&queue), Arc::clone(&home), Arc::clone(&addressing));
+            async move {
+                let mut queue = queue.lock().await;
+                // A thread that is started again inherits the namespace of whatever thread started it.
+                let opened = namespace::enter(&home).and_then(|()| Links::open());
+                let host = opened.map_err(|e| chain(&e))?;
+                let worker = Worker { addressing, mtu, home, host };
+                worker.run(&mut queue, &stop).await.map_err(|e| chain(&e))
+            }
+        });
         Ok(Builder { jobs })
     }
 
-    /// Makes a slot. If it fails, nothing of it is left.
+    /// Makes a slot. If it fails, nothing of it is left, except after [`Error::Interrupted`].
     pub(crate) async fn build(&self, index: u32) -> Result<Slot, Error> {
         let (reply, built) = oneshot::channel();
         self.jobs.send(Job { index, reply }).map_err(|_| Error::Closed)?;
-        built.await.map_err(|_| Error::Closed)?
+        built.await.map_err(|_| Error::Interrupted)?
     }
 }
 
-async fn work(plan: Arc<Plan>, mtu: u32, home: OwnedFd, mut orders: mpsc::UnboundedReceiver<Job>) {
-    let host = match Links::open() {
-        Ok(host) => host,
-        Err(e) => return error!(error = chain(&e), "the slot builder cannot start"),
-    };
-    let bench = Bench { plan, mtu, home, host };
-    while let Some(Job { index, reply }) = orders.recv().await {
-        let built = bench.build(index).await;
-        // A thread in the wrong namespace must not make another slot.
-        if let Err(e) = namespace::enter(&bench.home) {
-            return error!(error = chain(&e), "the slot builder cannot return to the host's namespace");
+/// What the thread works with.
+struct Worker {
+    addressing: Arc<Addressing>,
+    mtu: u32,
+    home: Arc<OwnedFd>,
+    host: Links,
+}
+
+impl Worker {
+    /// Makes slots until it has to stop.
+    async fn run(&self, queue: &mut mpsc::UnboundedReceiver<Job>, stop: &CancellationToken) -> Result<(), Error> {
+        while let Some(Job { index, reply }) = next(queue, stop).await {
+            let built = self.build(index).await;
+            // A thread in the wrong namespace must not make another slot.
+            namespace::enter(&self.home)?;
+            // If the caller is gone, the server is ending and the next start deletes the slot.
+            let _ = reply.send(built);
         }
-        // Nobody waits only when the server ends; the next one sweeps.
-        let _ = reply.send(built);
+        Ok(())
     }
-}
 
-impl Bench {
     async fn build(&self, index: u32) -> Result<Slot, Error> {
         let built = self.assemble(index).await;
         if built.is_err() {
@@ -83,33 +88,33 @@ impl Bench {
 
     async fn assemble(&self, index: u32) -> Result<Slot, Error> {
         namespace::leave()?;
-        let furnished = self.furnish(index).await;
+        let configured = self.configure(index).await;
         namespace::enter(&self.home)?;
-        let (netns, inside) = furnished?;
+        let (netns, inside) = configured?;
         let joined = self.join(index, &inside).await;
         // Its socket would keep the namespace alive.
         inside.close().await;
-        joined.map(|()| slot(&self.plan, index, netns))
+        joined.map(|()| slot(&self.addressing, index, netns))
     }
 
     /// Turns the host's end on, and returns when both ends carry packets.
     async fn join(&self, index: u32, inside: &Links) -> Result<(), Error> {
-        let (link, gateway) = (self.plan.link(index), self.plan.gateway(index));
+        let (link, gateway) = (self.addressing.link(index), self.addressing.gateway(index));
         namespace::harden(&link)?;
         self.host.set_up(&link, gateway, SLOT_PREFIX).await?;
         inside.sending(INSIDE).await
     }
 
     /// The part that happens inside the new namespace.
-    async fn furnish(&self, index: u32) -> Result<(OwnedFd, Links), Error> {
-        let netns = namespace::pin(&self.plan.pin(index))?;
-        namespace::furnish()?;
-        self.host.add_veth(&self.plan.link(index), self.mtu, &netns).await?;
+    async fn configure(&self, index: u32) -> Result<(OwnedFd, Links), Error> {
+        let netns = namespace::pin(&self.addressing.pin(index))?;
+        namespace::configure()?;
+        self.host.add_veth(&self.addressing.link(index), self.mtu, &netns).await?;
         let inside = Links::open()?;
         let done = async {
             inside.loopback_up().await?;
-            inside.set_up(INSIDE, self.plan.address(index), SLOT_PREFIX).await?;
-            inside.default_route(self.plan.gateway(index)).await
+            inside.set_up(INSIDE, self.addressing.address(index), SLOT_PREFIX).await?;
+            inside.default_route(self.addressing.gateway(index)).await
         }
         .await;
         match done {
@@ -122,15 +127,35 @@ impl Bench {
     }
 
     async fn undo(&self, index: u32) {
-        let link = self.host.delete(&[self.plan.link(index)], self.plan.doomed_group()).await;
-        let pin = namespace::unpin(&self.plan.pin(index));
+        let link = self.host.delete(&[self.addressing.link(index)], self.addressing.deletion_group()).await;
+        let pin = namespace::unpin(&self.addressing.pin(index));
         for e in [link, pin].into_iter().filter_map(Result::err) {
             warn!(index, error = chain(&e), "cleaning up a slot that could not be made");
         }
     }
 }
 
+/// The next message of a queue. `None` if `stop` is cancelled and nothing waits.
+pub(crate) async fn next<T>(queue: &mut mpsc::UnboundedReceiver<T>, stop: &CancellationToken) -> Option<T> {
+    let message = tokio::select! {
+        biased;
+        message = queue.recv() => message,
+        () = stop.cancelled() => None,
+    };
+    if message.is_none() {
+        // If all senders are gone, the network is being dropped, which cancels the token too.
+        stop.cancelled().await;
+    }
+    message
+}
+
 /// A slot around its namespace.
-pub(crate) fn slot(plan: &Plan, index: u32, netns: OwnedFd) -> Slot {
-    Slot { index, netns: Arc::new(netns), address: plan.address(index), gateway: plan.gateway(index), dns: plan.dns() }
+pub(crate) fn slot(addressing: &Addressing, index: u32, netns: OwnedFd) -> Slot {
+    Slot {
+        index,
+        netns: Arc::new(netns),
+        address: addressing.address(index),
+        gateway: addressing.gateway(index),
+        dns: addressing.dns(),
+    }
 }

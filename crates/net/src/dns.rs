@@ -1,5 +1,5 @@
-//! The name server of the sandboxes: passes their queries to the host's resolvers. It answers nobody else, and
-//! refuses those without internet. What comes in is hostile, so everything is bounded.
+//! The DNS forwarder of the sandboxes: passes their queries to the host's resolvers. It answers nobody else and refuses
+//! sandboxes without internet. The input is hostile, so everything is bounded.
 
 mod packet;
 mod quota;
@@ -11,15 +11,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cabana_supervisor::{Restart, Supervisor};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
 
 use crate::Error;
+use crate::addressing::Addressing;
 use crate::ledger::Ledger;
-use crate::plan::Plan;
 use packet::{Query, Refusal};
 use quota::Quota;
 use resolvers::Resolvers;
@@ -40,26 +41,28 @@ const CONNECTIONS: (usize, usize) = (8, 256);
 const IDLE: Duration = Duration::from_secs(10);
 const CONNECTION_LIFE: Duration = Duration::from_secs(120);
 
-/// After an error of a socket that serves all.
+/// Delay after an error of a listening socket.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Bytes that the socket for all keeps until they are read: what some thousand queries take. The packet filter sees to it that no sandbox
-/// fills it alone.
+/// Receive buffer of the UDP socket: room for some thousand queries. The packet filter limits the rate of each sandbox,
+/// so that none fills it alone.
 const BUFFER: usize = 4 << 20;
 
-/// How long to wait for the address to become free: the server before us may still be closing.
-const BIND_PATIENCE: Duration = Duration::from_secs(3);
+/// How long to wait for the address to become free: the previous server may still be closing.
+const BIND_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What every query needs.
-struct Desk {
-    plan: Arc<Plan>,
+const RESTART: Restart = Restart::forever().delays(Duration::from_millis(50), Duration::from_secs(5));
+
+/// The state that all queries share.
+struct Forwarder {
+    addressing: Arc<Addressing>,
     ledger: Arc<Ledger>,
     upstream: Upstream,
     queries: Quota,
     connections: Quota,
 }
 
-/// Who asks.
+/// The sandbox that sent a query.
 enum Asker {
     /// A sandbox with internet.
     Online(u32),
@@ -69,23 +72,37 @@ enum Asker {
 
 /// Binds the forwarder's address and serves in the background.
 pub(crate) async fn start(
-    plan: Arc<Plan>,
+    supervisor: &Supervisor,
+    addressing: Arc<Addressing>,
     ledger: Arc<Ledger>,
     resolvers: Vec<SocketAddr>,
-) -> Result<Vec<AbortHandle>, Error> {
-    let address = SocketAddr::new(IpAddr::V4(plan.dns()), PORT);
+) -> Result<(), Error> {
+    let address = SocketAddr::new(IpAddr::V4(addressing.dns()), PORT);
     let (udp, tcp) = bind(address).await.map_err(|source| Error::DnsBind { address, source })?;
-    let upstream = Upstream::new(Resolvers::new(resolvers, plan.dns()));
+    let upstream = Upstream::new(Resolvers::new(resolvers, addressing.dns()));
     let queries = Quota::new(QUERIES.0, QUERIES.1);
     let connections = Quota::new(CONNECTIONS.0, CONNECTIONS.1);
-    let desk = Arc::new(Desk { plan, ledger, upstream, queries, connections });
-    let udp = tokio::spawn(serve_udp(Arc::clone(&desk), Arc::new(udp)));
-    let tcp = tokio::spawn(serve_tcp(desk, tcp));
-    Ok(vec![udp.abort_handle(), tcp.abort_handle()])
+    let forwarder = Arc::new(Forwarder { addressing, ledger, upstream, queries, connections });
+    // The sockets outlive a restart of the tasks, so that no other program can take the address.
+    let (udp, tcp) = (Arc::new(udp), Arc::new(tcp));
+    let other = Arc::clone(&forwarder);
+    supervisor.restart("DNS over UDP", RESTART, move |stop| {
+        let serve = serve_udp(Arc::clone(&other), Arc::clone(&udp));
+        async move {
+            stop.run_until_cancelled(serve).await;
+        }
+    });
+    supervisor.restart("DNS over TCP", RESTART, move |stop| {
+        let serve = serve_tcp(Arc::clone(&forwarder), Arc::clone(&tcp));
+        async move {
+            stop.run_until_cancelled(serve).await;
+        }
+    });
+    Ok(())
 }
 
 async fn bind(address: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
-    let deadline = Instant::now() + BIND_PATIENCE;
+    let deadline = Instant::now() + BIND_TIMEOUT;
     loop {
         let bound = async {
             let tcp = TcpSocket::new_v4()?;
@@ -105,17 +122,17 @@ async fn bind(address: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
     }
 }
 
-/// Gives a socket a large buffer: beyond what the machine allows everybody where we may, else as much as that.
+/// Gives a socket a large receive buffer: above the system's limit if permitted, else up to it.
 fn enlarge(socket: &UdpSocket) {
     use nix::sys::socket::{setsockopt, sockopt};
     let enlarged =
         setsockopt(socket, sockopt::RcvBufForce, &BUFFER).or_else(|_| setsockopt(socket, sockopt::RcvBuf, &BUFFER));
     if let Err(error) = enlarged {
-        debug!(%error, "the name server's buffer stays as it is");
+        debug!(%error, "the DNS socket keeps its default buffer");
     }
 }
 
-async fn serve_udp(desk: Arc<Desk>, socket: Arc<UdpSocket>) {
+async fn serve_udp(forwarder: Arc<Forwarder>, socket: Arc<UdpSocket>) {
     let mut under_way = JoinSet::new();
     let mut buffer = vec![0; LONGEST_QUERY + 1];
     loop {
@@ -123,22 +140,22 @@ async fn serve_udp(desk: Arc<Desk>, socket: Arc<UdpSocket>) {
         let (length, from) = match socket.recv_from(&mut buffer).await {
             Ok(received) => received,
             Err(e) => {
-                // Errors of earlier answers may be reported here (a sandbox that is gone); they concern nobody else.
+                // May be the error of an earlier answer, to a sandbox that is gone.
                 debug!(error = %e, "receiving DNS queries");
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
         };
-        let Some(asker) = desk.asker(from) else { continue };
+        let Some(asker) = forwarder.asker(from) else { continue };
         if length > LONGEST_QUERY {
             continue;
         }
         // Too many at once: silence makes the sender ask again later.
-        let Some(permit) = desk.queries.enter(asker.index()) else { continue };
-        let (desk, socket, bytes) = (Arc::clone(&desk), Arc::clone(&socket), buffer[..length].to_vec());
+        let Some(permit) = forwarder.queries.enter(asker.index()) else { continue };
+        let (forwarder, socket, bytes) = (Arc::clone(&forwarder), Arc::clone(&socket), buffer[..length].to_vec());
         under_way.spawn(async move {
-            if let Some(answer) = desk.answer(&asker, &bytes, false).await {
-                // Who asked may be gone.
+            if let Some(answer) = forwarder.answer(&asker, &bytes, false).await {
+                // The sandbox may be gone.
                 let _ = socket.send_to(&answer, from).await;
             }
             drop(permit);
@@ -146,24 +163,24 @@ async fn serve_udp(desk: Arc<Desk>, socket: Arc<UdpSocket>) {
     }
 }
 
-async fn serve_tcp(desk: Arc<Desk>, listener: TcpListener) {
+async fn serve_tcp(forwarder: Arc<Forwarder>, listener: Arc<TcpListener>) {
     let mut open = JoinSet::new();
     loop {
         while open.try_join_next().is_some() {}
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(e) => {
-                // Out of descriptors, or a connection that is gone again: neither is helped by a busy loop.
+                // Out of descriptors, or the connection is gone again: avoid a busy loop.
                 warn!(error = %e, "accepting DNS connections");
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
         };
-        let Some(asker) = desk.asker(from) else { continue };
-        let Some(permit) = desk.connections.enter(asker.index()) else { continue };
-        let desk = Arc::clone(&desk);
+        let Some(asker) = forwarder.asker(from) else { continue };
+        let Some(permit) = forwarder.connections.enter(asker.index()) else { continue };
+        let forwarder = Arc::clone(&forwarder);
         open.spawn(async move {
-            if let Ok(Err(e)) = timeout(CONNECTION_LIFE, desk.converse(stream, from)).await {
+            if let Ok(Err(e)) = timeout(CONNECTION_LIFE, forwarder.converse(stream, from)).await {
                 debug!(error = %e, "a DNS connection ended early");
             }
             drop(permit);
@@ -179,15 +196,15 @@ impl Asker {
     }
 }
 
-impl Desk {
+impl Forwarder {
     /// The sandbox behind a source address, which the packet filter has checked.
     fn asker(&self, from: SocketAddr) -> Option<Asker> {
         let IpAddr::V4(address) = from.ip() else { return None };
-        let index = self.plan.index_of(address)?;
+        let index = self.addressing.index_of(address)?;
         Some(if self.ledger.internet(index)? { Asker::Online(index) } else { Asker::Offline(index) })
     }
 
-    /// The answer to a query; `None` if it deserves none.
+    /// The answer to a query; `None` if it gets none.
     async fn answer(&self, asker: &Asker, bytes: &[u8], tcp: bool) -> Option<Vec<u8>> {
         let query = match Query::read(bytes) {
             Ok(query) => query,
@@ -200,7 +217,7 @@ impl Desk {
         Some(self.upstream.ask(&query, tcp).await.unwrap_or_else(|| query.failure(packet::SERVFAIL)))
     }
 
-    /// One TCP connection: query after query, each with its length before it.
+    /// Serves one TCP connection: queries with a length prefix, one after the other.
     async fn converse(&self, mut stream: TcpStream, from: SocketAddr) -> io::Result<()> {
         loop {
             let length = match timeout(IDLE, stream.read_u16()).await {
@@ -213,7 +230,7 @@ impl Desk {
             }
             let mut bytes = vec![0; length];
             timeout(IDLE, stream.read_exact(&mut bytes)).await??;
-            // Its rights may have changed since the query before.
+            // Its policy may have changed since the last query.
             let Some(asker) = self.asker(from) else { return Ok(()) };
             let Some(_permit) = self.queries.enter(asker.index()) else { return Ok(()) };
             let Some(answer) = self.answer(&asker, &bytes, true).await else { return Ok(()) };

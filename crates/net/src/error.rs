@@ -63,9 +63,12 @@ pub enum Error {
     /// No address block is free on this machine.
     #[error("no free address block in 100.96.0.0/12: all 16 are taken by other servers or by routes of this machine")]
     NoBlock,
-    /// The network was closed, or one of its threads ended.
+    /// The network was closed.
     #[error("the network is closed")]
     Closed,
+    /// The thread that was at work failed and is being restarted.
+    #[error("the thread that makes network slots failed and is being restarted")]
+    Interrupted,
     /// Several things went wrong while cleaning up.
     #[error("cleaning up the network: {}", .0.iter().map(|e| chain(e)).collect::<Vec<_>>().join("; "))]
     Teardown(Vec<Error>),

@@ -1,4 +1,4 @@
-//! Which slot is in which state. Pure bookkeeping: the work itself is done by the builder and the reaper.
+//! The state of every slot. Pure bookkeeping: the builder and the reaper do the work.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use crate::slot::Slot;
 use crate::{Counts, Error};
 
-/// What a slot is at the moment; a slot that is not listed does not exist.
+/// The state of a slot; a slot that is not listed does not exist.
 #[derive(Debug)]
 enum Entry {
     /// The builder is making it.
@@ -40,7 +40,7 @@ pub(crate) struct Ledger {
     changed: Notify,
 }
 
-/// What somebody who wants a slot is to do.
+/// What a caller that needs a slot does next.
 #[derive(Debug)]
 pub(crate) enum Offer {
     /// Take this one; it is marked as used.
@@ -76,7 +76,7 @@ impl Ledger {
         state.entries.insert(index, Entry::Dying);
     }
 
-    /// Says that somebody waits for a slot, until the guard is dropped.
+    /// Counts a waiting caller until the guard is dropped.
     pub(crate) fn wait(&self) -> Waiting<'_> {
         self.lock().waiting += 1;
         Waiting(self)
@@ -114,7 +114,7 @@ impl Ledger {
         state.free_index(self.limit)
     }
 
-    /// Enters a slot that was built. `false` if nobody wants it any more and it must be deleted.
+    /// Enters a slot that was built. `false` if the ledger is closed and the slot must be deleted.
     #[must_use]
     pub(crate) fn built(&self, slot: Slot) -> bool {
         let mut state = self.lock();
@@ -130,9 +130,15 @@ impl Ledger {
         wanted
     }
 
+    /// Marks a slot that could not be finished as dying.
+    pub(crate) fn abandon(&self, index: u32) {
+        self.lock().entries.insert(index, Entry::Dying);
+        self.changed.notify_waiters();
+    }
+
     /// Marks a slot in use as dying; `false` if it is not in use.
     #[must_use]
-    pub(crate) fn condemn(&self, index: u32) -> bool {
+    pub(crate) fn release(&self, index: u32) -> bool {
         let mut state = self.lock();
         let Some(entry @ Entry::Used { .. }) = state.entries.get_mut(&index) else { return false };
         *entry = Entry::Dying;
@@ -140,20 +146,20 @@ impl Ledger {
         true
     }
 
-    /// Marks slots as dying of which the pool has too many: more than those to spare and those somebody waits for.
+    /// Marks slots as dying of which the pool has too many: more than the spare ones and one for each waiting caller.
     #[must_use]
     pub(crate) fn trim(&self) -> Vec<u32> {
         let mut state = self.lock();
         let keep = if state.closed { 0 } else { self.spare + state.waiting };
         let surplus = state.ready.len().saturating_sub(keep);
-        let condemned: Vec<u32> = state.ready.drain(..surplus).collect();
-        for index in &condemned {
+        let surplus_slots: Vec<u32> = state.ready.drain(..surplus).collect();
+        for index in &surplus_slots {
             state.entries.insert(*index, Entry::Dying);
         }
         if surplus > 0 {
             self.changed.notify_waiters();
         }
-        condemned
+        surplus_slots
     }
 
     /// Forgets a slot that was deleted, or that could not be built.
@@ -249,7 +255,7 @@ impl Ledger {
     }
 }
 
-/// Somebody waits for a slot.
+/// A caller that waits for a slot.
 #[derive(Debug)]
 pub(crate) struct Waiting<'a>(&'a Ledger);
 
@@ -364,7 +370,7 @@ mod tests {
                     },
                     Step::Release(index) => {
                         let was_used = used.contains(&index);
-                        prop_assert_eq!(ledger.condemn(index), was_used);
+                        prop_assert_eq!(ledger.release(index), was_used);
                         if was_used {
                             used.retain(|i| *i != index);
                             dying.push(index);

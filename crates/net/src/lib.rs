@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod addressing;
 mod block;
 mod builder;
 mod config;
@@ -14,7 +15,6 @@ mod links;
 mod namespace;
 mod netfilter;
 mod network;
-mod plan;
 mod reaper;
 mod rules;
 mod sentry;

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tracing::warn;
 
 use crate::Error;
-use crate::plan::INSIDE;
+use crate::addressing::INSIDE;
 
 /// The loopback's number, the same in every namespace.
 const LOOPBACK: u32 = 1;
@@ -171,7 +171,7 @@ impl Links {
             let Some(index) = self.find(name).await? else { continue };
             let message = LinkUnspec::new_with_index(index).link_group(group).build();
             let set = self.handle.link().set(message).execute().await;
-            unless(&[libc::ENODEV], set).map_err(failed("condemn", name))?;
+            unless(&[libc::ENODEV], set).map_err(failed("mark for deletion", name))?;
             any = true;
         }
         if !any {

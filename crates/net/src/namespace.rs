@@ -89,7 +89,7 @@ pub(crate) fn set(key: &str, value: &str) -> Result<bool, Error> {
 
 /// The settings of a sandbox's namespace, to be made before its interface is there: low ports and ping for everybody
 /// inside, and IPv6 on the loopback alone, so that `[::]` can be bound but nothing leaves that way.
-pub(crate) fn furnish() -> Result<(), Error> {
+pub(crate) fn configure() -> Result<(), Error> {
     for (key, value) in [
         ("ipv4/ip_unprivileged_port_start", "0"),
         ("ipv4/ping_group_range", "0 2147483647"),

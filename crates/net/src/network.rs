@@ -1,16 +1,17 @@
 //! The network of one server: hands out slots from a pool that is kept full in the background.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use cabana_supervisor::{Backoff, OnDrop, Restart, Supervisor};
 use cabana_types::error::chain;
-use tokio::task::{AbortHandle, spawn_blocking};
+use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
+use crate::addressing::{Addressing, BLOCK_PREFIX};
 use crate::builder::{self, Builder};
 use crate::ledger::{Ledger, Offer};
 use crate::links::Links;
-use crate::plan::{BLOCK_PREFIX, Plan};
 use crate::reaper::Reaper;
 use crate::slot::Slot;
 use crate::{Error, NetworkConfig, dns, namespace, netfilter, rules, sentry};
@@ -18,11 +19,16 @@ use crate::{Error, NetworkConfig, dns, namespace, netfilter, rules, sentry};
 /// The largest packet where the machine has no default route to look at.
 const USUAL_MTU: u32 = 1500;
 
-/// After a slot for the pool could not be made.
-const REFILL_RETRY: Duration = Duration::from_secs(2);
+/// Delays after a slot for the pool could not be made.
+const REFILL_RETRY: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(30));
+
+/// Tries to make a slot if the thread that makes them fails.
+const TRIES: u32 = 3;
 
 /// How long closing waits for slots to be deleted.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(20);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long closing waits for tasks after that.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How many slots there are, by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,12 +47,13 @@ pub struct Counts {
 #[derive(Debug)]
 pub struct Network {
     core: Arc<Core>,
-    tasks: Mutex<Vec<AbortHandle>>,
+    /// Stops the tasks and threads when dropped.
+    tasks: Supervisor,
 }
 
 #[derive(Debug)]
 struct Core {
-    plan: Arc<Plan>,
+    addressing: Arc<Addressing>,
     ledger: Arc<Ledger>,
     builder: Builder,
     reaper: Reaper,
@@ -55,15 +62,16 @@ struct Core {
 impl Network {
     /// Takes over the slots `in_use` that an earlier server left to sandboxes that still run, without touching them;
     /// deletes all other slots of the instance; loads the packet filter; starts the DNS forwarder; and fills the pool
-    /// in the background.
-    pub async fn open(config: NetworkConfig, in_use: &[u32]) -> Result<Network, Error> {
+    /// in the background. Its tasks run in a scope of their own of the supervisor.
+    pub async fn open(config: NetworkConfig, in_use: &[u32], supervisor: &Supervisor) -> Result<Network, Error> {
         config.check()?;
-        let plan = Arc::new(Plan::new(&config));
+        let addressing = Arc::new(Addressing::new(&config));
         let ledger = Arc::new(Ledger::new(config.slots, config.spare));
-        let opened = Network::set_up(config, Arc::clone(&plan), Arc::clone(&ledger), in_use).await;
+        let tasks = supervisor.scope();
+        let opened = Network::set_up(config, Arc::clone(&addressing), Arc::clone(&ledger), in_use, tasks).await;
         let counts = ledger.counts();
         if opened.is_err() && counts.used == 0 && counts.dying == 0 {
-            for e in vanish(&plan).await {
+            for e in remove_shared(&addressing).await {
                 warn!(error = chain(&e), "cleaning up a network that could not be opened");
             }
         }
@@ -72,41 +80,46 @@ impl Network {
 
     async fn set_up(
         config: NetworkConfig,
-        plan: Arc<Plan>,
+        addressing: Arc<Addressing>,
         ledger: Arc<Ledger>,
         in_use: &[u32],
+        tasks: Supervisor,
     ) -> Result<Network, Error> {
-        std::fs::create_dir_all(plan.pins()).map_err(Error::path("create", plan.pins()))?;
+        std::fs::create_dir_all(addressing.pins()).map_err(Error::path("create", addressing.pins()))?;
 
         let links = Links::open()?;
-        let strays = take_stock(&plan, &ledger, &links, in_use).await?;
+        let strays = take_stock(&addressing, &ledger, &links, in_use).await?;
         let (used, offline) = ledger.in_use();
         // The rules come first: from here on nothing of ours can send what it should not.
-        rules::load(&plan, &offline, &used).await?;
-        links.fence(plan.block, BLOCK_PREFIX).await?;
-        links.add_local(plan.dns()).await?;
+        rules::load(&addressing, &offline, &used).await?;
+        links.fence(addressing.block, BLOCK_PREFIX).await?;
+        links.add_local(addressing.dns()).await?;
         enable_forwarding()?;
         let mtu = links.default_mtu().await?.unwrap_or(USUAL_MTU);
         links.close().await;
 
-        let reaper = Reaper::start(Arc::clone(&plan), Arc::clone(&ledger))?;
+        let reaper = Reaper::start(&tasks, Arc::clone(&addressing), Arc::clone(&ledger))?;
         if !strays.is_empty() {
             info!(count = strays.len(), "deleting network slots that an earlier server left");
             reaper.take_now(strays).await?;
         }
-        let builder = Builder::start(Arc::clone(&plan), mtu)?;
-        let mut tasks = dns::start(Arc::clone(&plan), Arc::clone(&ledger), config.resolvers).await?;
-        let core = Arc::new(Core { plan, ledger, builder, reaper });
-        tasks.push(tokio::spawn(refill(Arc::clone(&core))).abort_handle());
-        tasks.push(sentry::start(Arc::clone(&core.plan), Arc::clone(&core.ledger))?);
-        Ok(Network { core, tasks: Mutex::new(tasks) })
+        let builder = Builder::start(&tasks, Arc::clone(&addressing), mtu)?;
+        dns::start(&tasks, Arc::clone(&addressing), Arc::clone(&ledger), config.resolvers).await?;
+        sentry::start(&tasks, Arc::clone(&addressing), Arc::clone(&ledger))?;
+        let core = Arc::new(Core { addressing, ledger, builder, reaper });
+        let refilled = Arc::clone(&core);
+        tasks.restart("network slot pool", Restart::forever(), move |stop| {
+            let refill = refill(Arc::clone(&refilled));
+            async move { stop.run_until_cancelled(refill).await.unwrap_or(Ok(())) }
+        });
+        Ok(Network { core, tasks })
     }
 
     /// A slot for a new sandbox: a ready one without delay, or one made on the spot if the pool is empty.
     pub async fn acquire(&self, internet: bool) -> Result<Slot, Error> {
         let slot = self.core.obtain(internet).await?;
         if !internet {
-            // If the caller goes away meanwhile, the slot must not be lost.
+            // If the caller goes away before the end, the slot must not be lost.
             let claim = Claim { core: &self.core, index: Some(slot.index) };
             self.core.block(slot.index).await?;
             claim.keep();
@@ -120,9 +133,9 @@ impl Network {
     }
 
     /// Gives a slot back: it is deleted in the background, and the pool filled up with a new one. A slot that is not
-    /// in use is fine; but one that was given to another sandbox meanwhile is taken from that one.
+    /// in use is ignored; the caller must not release one that it does not own.
     pub async fn release(&self, index: u32) -> Result<(), Error> {
-        if self.core.ledger.condemn(index) { self.core.reaper.take(vec![index]) } else { Ok(()) }
+        if self.core.ledger.release(index) { self.core.reaper.take(vec![index]) } else { Ok(()) }
     }
 
     /// Gives or takes the internet of a sandbox that runs; taking it cuts its connections. `false` if the slot is not
@@ -141,7 +154,7 @@ impl Network {
 
     /// Bytes that went through a slot, both ways, since it was made.
     pub fn traffic(&self, index: u32) -> u64 {
-        let dir = std::path::Path::new("/sys/class/net").join(self.core.plan.link(index)).join("statistics");
+        let dir = std::path::Path::new("/sys/class/net").join(self.core.addressing.link(index)).join("statistics");
         let read = |name: &str| std::fs::read_to_string(dir.join(name)).ok()?.trim().parse::<u64>().ok();
         read("rx_bytes").unwrap_or_default().saturating_add(read("tx_bytes").unwrap_or_default())
     }
@@ -166,26 +179,15 @@ impl Network {
             counts.building == 0 && counts.dying == 0
         });
         let mut errors = Vec::new();
-        if tokio::time::timeout(CLOSE_PATIENCE, idle).await.is_err() {
+        if tokio::time::timeout(CLOSE_TIMEOUT, idle).await.is_err() {
             let source = std::io::ErrorKind::TimedOut.into();
             errors.push(Error::Io { action: "delete the spare network slots", source });
         }
-        self.stop();
+        self.tasks.stop(STOP_TIMEOUT).await;
         if errors.is_empty() && core.ledger.counts().used == 0 {
-            errors.extend(vanish(&core.plan).await);
+            errors.extend(remove_shared(&core.addressing).await);
         }
         Error::collect(errors)
-    }
-
-    fn stop(&self) {
-        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
-        tasks.iter().for_each(AbortHandle::abort);
-    }
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        self.stop();
     }
 }
 
@@ -193,6 +195,7 @@ impl Core {
     async fn obtain(self: &Arc<Self>, internet: bool) -> Result<Slot, Error> {
         let ledger = &self.ledger;
         let _waiting = ledger.wait();
+        let mut tries = 0;
         loop {
             let change = ledger.change();
             tokio::pin!(change);
@@ -201,9 +204,14 @@ impl Core {
                 Offer::Slot(slot) => return Ok(slot),
                 Offer::Wait => change.await,
                 Offer::Build(index) => {
-                    // In a task of its own: what is begun comes to an end even if the caller goes away.
+                    // In a task of its own, so that a slot is finished even if the caller goes away.
                     let core = Arc::clone(self);
-                    tokio::spawn(async move { core.provide(index).await }).await.map_err(|_| Error::Closed)??;
+                    let made = tokio::spawn(async move { core.provide(index).await }).await;
+                    tries += 1;
+                    match made.unwrap_or(Err(Error::Interrupted)) {
+                        Err(Error::Interrupted) if tries < TRIES => {}
+                        made => made?,
+                    }
                 }
             }
         }
@@ -211,21 +219,40 @@ impl Core {
 
     /// Makes a slot that the ledger calls building.
     async fn provide(&self, index: u32) -> Result<(), Error> {
-        match self.builder.build(index).await {
+        // If this panics, the slot must not stay `building` for ever.
+        let abandoned = OnDrop::new(|| self.abandon(index));
+        let built = self.builder.build(index).await;
+        let outcome = match built {
             Ok(slot) => {
                 let wanted = self.ledger.built(slot);
                 if wanted { Ok(()) } else { self.reaper.take(vec![index]) }
+            }
+            // What the thread had made so far is still there.
+            Err(Error::Interrupted) => {
+                self.abandon(index);
+                Err(Error::Interrupted)
             }
             Err(e) => {
                 self.ledger.gone(index);
                 Err(e)
             }
+        };
+        abandoned.disarm();
+        outcome
+    }
+
+    /// Deletes what there is of a slot that was not finished.
+    fn abandon(&self, index: u32) {
+        self.ledger.abandon(index);
+        if let Err(e) = self.reaper.take(vec![index]) {
+            warn!(index, error = chain(&e), "a network slot is left for the next start to delete");
         }
     }
 
     /// Takes the internet from a slot. The mark on disk comes first, for a server that starts after a crash.
     async fn block(&self, index: u32) -> Result<(), Error> {
-        let (mark, table, address) = (self.plan.offline_mark(index), self.plan.table(), self.plan.address(index));
+        let (mark, table, address) =
+            (self.addressing.offline_mark(index), self.addressing.table(), self.addressing.address(index));
         let done = spawn_blocking(move || {
             std::fs::write(&mark, []).map_err(Error::path("create", &mark))?;
             netfilter::add(&table, rules::OFFLINE, address).map_err(Error::io("take a sandbox off the internet"))
@@ -234,7 +261,8 @@ impl Core {
     }
 
     async fn unblock(&self, index: u32) -> Result<(), Error> {
-        let (mark, table, address) = (self.plan.offline_mark(index), self.plan.table(), self.plan.address(index));
+        let (mark, table, address) =
+            (self.addressing.offline_mark(index), self.addressing.table(), self.addressing.address(index));
         let done = spawn_blocking(move || {
             netfilter::remove(&table, rules::OFFLINE, &[address]).map_err(Error::io("give a sandbox internet"))?;
             namespace::remove(&mark)
@@ -243,7 +271,7 @@ impl Core {
     }
 }
 
-/// A slot on its way to the caller: released if it does not arrive.
+/// A slot that the caller has not got yet; released when dropped.
 struct Claim<'a> {
     core: &'a Core,
     index: Option<u32>,
@@ -257,32 +285,37 @@ impl Claim<'_> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        let Some(index) = self.index.filter(|&index| self.core.ledger.condemn(index)) else { return };
+        let Some(index) = self.index.filter(|&index| self.core.ledger.release(index)) else { return };
         if let Err(e) = self.core.reaper.take(vec![index]) {
-            warn!(index, error = chain(&e), "a network slot is left for the next server to delete");
+            warn!(index, error = chain(&e), "a network slot is left for the next start to delete");
         }
     }
 }
 
-/// Enters what is on the machine into the ledger, and returns the slots that nobody uses.
-async fn take_stock(plan: &Plan, ledger: &Ledger, links: &Links, in_use: &[u32]) -> Result<Vec<u32>, Error> {
+/// Enters what is on the machine into the ledger, and returns the unused slots.
+async fn take_stock(
+    addressing: &Addressing,
+    ledger: &Ledger,
+    links: &Links,
+    in_use: &[u32],
+) -> Result<Vec<u32>, Error> {
     let names = links.names().await?;
-    let linked: Vec<u32> = names.iter().filter_map(|name| plan.index_of_link(name)).collect();
+    let linked: Vec<u32> = names.iter().filter_map(|name| addressing.index_of_link(name)).collect();
     let mut found = linked.clone();
-    for entry in std::fs::read_dir(plan.pins()).map_err(Error::path("list", plan.pins()))? {
-        let name = entry.map_err(Error::path("list", plan.pins()))?.file_name();
-        found.extend(name.to_str().and_then(|name| plan.index_of_file(name)));
+    for entry in std::fs::read_dir(addressing.pins()).map_err(Error::path("list", addressing.pins()))? {
+        let name = entry.map_err(Error::path("list", addressing.pins()))?.file_name();
+        found.extend(name.to_str().and_then(|name| addressing.index_of_file(name)));
     }
     found.sort_unstable();
     found.dedup();
     for &index in found.iter().filter(|index| in_use.contains(index)) {
-        let pinned = namespace::open(&plan.pin(index))?.filter(|_| linked.contains(&index));
+        let pinned = namespace::open(&addressing.pin(index))?.filter(|_| linked.contains(&index));
         if pinned.is_none() {
             warn!(index, "the network namespace of a running sandbox is not where it was pinned");
         }
-        let mark = plan.offline_mark(index);
+        let mark = addressing.offline_mark(index);
         let offline = mark.try_exists().map_err(Error::path("look up", mark))?;
-        ledger.adopt(index, pinned.map(|netns| builder::slot(plan, index, netns)), !offline);
+        ledger.adopt(index, pinned.map(|netns| builder::slot(addressing, index, netns)), !offline);
     }
     found.retain(|index| !in_use.contains(index));
     found.iter().for_each(|&index| ledger.stray(index));
@@ -290,20 +323,20 @@ async fn take_stock(plan: &Plan, ledger: &Ledger, links: &Links, in_use: &[u32])
 }
 
 /// Removes what is there once per instance.
-async fn vanish(plan: &Plan) -> Vec<Error> {
+async fn remove_shared(addressing: &Addressing) -> Vec<Error> {
     let mut errors = Vec::new();
     match Links::open() {
         Ok(links) => {
-            errors.extend(links.remove_local(plan.dns()).await.err());
-            errors.extend(links.remove_fence(plan.block, BLOCK_PREFIX).await.err());
+            errors.extend(links.remove_local(addressing.dns()).await.err());
+            errors.extend(links.remove_fence(addressing.block, BLOCK_PREFIX).await.err());
             links.close().await;
         }
         Err(e) => errors.push(e),
     }
-    errors.extend(rules::unload(plan).await.err());
-    match std::fs::remove_dir(plan.pins()) {
+    errors.extend(rules::unload(addressing).await.err());
+    match std::fs::remove_dir(addressing.pins()) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            errors.push(Error::path("remove", plan.pins())(e));
+            errors.push(Error::path("remove", addressing.pins())(e));
         }
         _ => {}
     }
@@ -321,14 +354,13 @@ fn enable_forwarding() -> Result<(), Error> {
 }
 
 /// Keeps the pool at its size.
-async fn refill(core: Arc<Core>) {
+async fn refill(core: Arc<Core>) -> Result<(), &'static str> {
+    let mut backoff = Backoff::new(REFILL_RETRY.0, REFILL_RETRY.1);
     loop {
         let change = core.ledger.change();
         tokio::pin!(change);
         change.as_mut().enable();
-        if core.reaper.take(core.ledger.trim()).is_err() {
-            return;
-        }
+        core.reaper.take(core.ledger.trim()).map_err(|_| "the slot reaper does not run")?;
         let Some(index) = core.ledger.refill() else {
             change.await;
             continue;
@@ -338,12 +370,11 @@ async fn refill(core: Arc<Core>) {
             let core = Arc::clone(&core);
             async move { core.provide(index).await }
         });
-        match task.await {
-            Ok(Ok(())) => {}
-            Ok(Err(Error::Closed)) | Err(_) => return,
-            Ok(Err(e)) => {
+        match task.await.map_err(|_| "making a network slot panicked")? {
+            Ok(()) => backoff = Backoff::new(REFILL_RETRY.0, REFILL_RETRY.1),
+            Err(e) => {
                 warn!(error = chain(&e), "making a network slot for the pool");
-                tokio::time::sleep(REFILL_RETRY).await;
+                tokio::time::sleep(backoff.next_delay()).await;
             }
         }
     }

@@ -1,25 +1,29 @@
 //! The thread that deletes slots, many at a time: the kernel takes as long for a batch as for one. A slot is never
-//! handed to a second sandbox, for its namespace remembers (counters, sockets that linger, learnt routes).
+//! given to a second sandbox, because its namespace keeps state (counters, lingering sockets, learnt routes).
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cabana_types::error::chain;
-use tokio::sync::{mpsc, oneshot};
-use tracing::{error, warn};
+use cabana_supervisor::{Restart, Supervisor};
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
+use crate::addressing::Addressing;
+use crate::builder::next;
 use crate::ledger::Ledger;
 use crate::links::Links;
-use crate::plan::Plan;
 use crate::rules::{FLOWS, OFFLINE, QUERIES};
 use crate::{Error, namespace, netfilter};
+use cabana_types::error::chain;
 
-/// After which a slot that could not be deleted is tried again.
+/// Delay before a slot that could not be deleted is tried again.
 const RETRY: Duration = Duration::from_secs(2);
+const RESTART: Restart = Restart::forever().delays(Duration::from_millis(100), Duration::from_secs(5));
 
-/// Links deleted by one request: the kernel holds the lock on all links meanwhile.
+/// Links deleted by one request: the kernel holds the lock on all links for as long as that takes.
 const BATCH: usize = 64;
 
 struct Job {
@@ -27,29 +31,46 @@ struct Job {
     reply: Option<oneshot::Sender<Result<(), Error>>>,
 }
 
-/// Where slots are handed in. The thread ends when this is dropped.
+/// Sends slots to the thread, which ends with the supervisor's scope.
 #[derive(Debug)]
 pub(crate) struct Reaper {
     // Never more than the number of slots.
     jobs: mpsc::UnboundedSender<Job>,
 }
 
+/// What a restart of the thread takes over.
+struct Queue {
+    jobs: mpsc::UnboundedReceiver<Job>,
+    /// Slots that are not deleted yet.
+    pending: BTreeSet<u32>,
+}
+
 impl Reaper {
     /// Starts the thread in the calling thread's namespace.
-    pub(crate) fn start(plan: Arc<Plan>, ledger: Arc<Ledger>) -> Result<Reaper, Error> {
-        let (jobs, orders) = mpsc::unbounded_channel();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(Error::io("make the runtime of the slot reaper"))?;
-        std::thread::Builder::new()
-            .name("net-reaper".to_owned())
-            .spawn(move || runtime.block_on(work(plan, ledger, orders)))
-            .map_err(Error::io("start the slot reaper"))?;
+    pub(crate) fn start(
+        supervisor: &Supervisor,
+        addressing: Arc<Addressing>,
+        ledger: Arc<Ledger>,
+    ) -> Result<Reaper, Error> {
+        let (jobs, queue) = mpsc::unbounded_channel();
+        let queue = Arc::new(Mutex::new(Queue { jobs: queue, pending: BTreeSet::new() }));
+        let home = Arc::new(namespace::current()?);
+        supervisor.restart_thread("network slot reaper", RESTART, move |stop| {
+            let (queue, home) = (Arc::clone(&queue), Arc::clone(&home));
+            let (addressing, ledger) = (Arc::clone(&addressing), Arc::clone(&ledger));
+            async move {
+                let mut queue = queue.lock().await;
+                // A thread that is started again inherits the namespace of whatever thread started it.
+                let opened = namespace::enter(&home).and_then(|()| Links::open());
+                let links = opened.map_err(|e| chain(&e))?;
+                work(&addressing, &ledger, &links, &mut queue, &stop).await;
+                Ok::<(), String>(())
+            }
+        });
         Ok(Reaper { jobs })
     }
 
-    /// Hands in slots that the ledger calls dying; it is told when they are gone.
+    /// Deletes slots that the ledger calls dying, in the background. The ledger is informed when they are gone.
     pub(crate) fn take(&self, indexes: Vec<u32>) -> Result<(), Error> {
         if indexes.is_empty() {
             return Ok(());
@@ -61,89 +82,83 @@ impl Reaper {
     pub(crate) async fn take_now(&self, indexes: Vec<u32>) -> Result<(), Error> {
         let (reply, done) = oneshot::channel();
         self.jobs.send(Job { indexes, reply: Some(reply) }).map_err(|_| Error::Closed)?;
-        done.await.map_err(|_| Error::Closed)?
+        done.await.map_err(|_| Error::Interrupted)?
     }
 }
 
-async fn work(plan: Arc<Plan>, ledger: Arc<Ledger>, mut orders: mpsc::UnboundedReceiver<Job>) {
-    let links = match Links::open() {
-        Ok(links) => links,
-        Err(e) => return error!(error = chain(&e), "the slot reaper cannot start"),
-    };
-    let mut again: BTreeSet<u32> = BTreeSet::new();
+async fn work(addressing: &Addressing, ledger: &Ledger, links: &Links, queue: &mut Queue, stop: &CancellationToken) {
+    // What was pending when the thread failed is tried at once.
+    let mut retry = Duration::ZERO;
     loop {
-        let next = if again.is_empty() {
-            orders.recv().await.map(Some)
+        let first = if queue.pending.is_empty() {
+            next(&mut queue.jobs, stop).await.map(Some)
         } else {
-            tokio::time::timeout(RETRY, orders.recv()).await.map_or(Some(None), |job| job.map(Some))
+            tokio::time::timeout(retry, next(&mut queue.jobs, stop)).await.map_or(Some(None), |job| job.map(Some))
         };
-        let Some(first) = next else { return };
-        let mut doomed: BTreeSet<u32> = std::mem::take(&mut again);
+        let Some(first) = first else { return };
+        retry = RETRY;
         let mut replies = Vec::new();
-        for job in first.into_iter().chain(std::iter::from_fn(|| orders.try_recv().ok())) {
-            doomed.extend(job.indexes);
+        for job in first.into_iter().chain(std::iter::from_fn(|| queue.jobs.try_recv().ok())) {
+            queue.pending.extend(job.indexes);
             replies.extend(job.reply);
         }
         let mut errors = Vec::new();
-        for batch in doomed.into_iter().collect::<Vec<_>>().chunks(BATCH) {
-            delete(&plan, &links, &ledger, batch, &mut again, &mut errors).await;
+        for batch in queue.pending.iter().copied().collect::<Vec<_>>().chunks(BATCH) {
+            delete(addressing, links, ledger, batch, &mut queue.pending, &mut errors).await;
         }
         for e in &errors {
             warn!(error = chain(e), "deleting a network slot; it is tried again");
         }
         let mut outcome = Error::collect(errors);
         for reply in replies {
-            // Who no longer waits does not mind.
+            // The caller may have given up.
             let _ = reply.send(std::mem::replace(&mut outcome, Ok(())));
         }
     }
 }
 
-/// Deletes a batch; what could not be deleted is put into `again`.
+/// Deletes a batch and takes the slots that are gone out of `pending`.
 async fn delete(
-    plan: &Plan,
+    addressing: &Addressing,
     links: &Links,
     ledger: &Ledger,
     batch: &[u32],
-    again: &mut BTreeSet<u32>,
+    pending: &mut BTreeSet<u32>,
     errors: &mut Vec<Error>,
 ) {
-    let names: Vec<String> = batch.iter().map(|&index| plan.link(index)).collect();
-    let deleted = links.delete(&names, plan.doomed_group()).await;
-    if let Err(e) = deleted.and_then(|()| leave_sets(plan, batch)) {
-        errors.push(e);
-        again.extend(batch);
-        return;
+    let names: Vec<String> = batch.iter().map(|&index| addressing.link(index)).collect();
+    let deleted = links.delete(&names, addressing.deletion_group()).await;
+    if let Err(e) = deleted.and_then(|()| leave_sets(addressing, batch)) {
+        return errors.push(e);
     }
     for &index in batch {
-        let failed = clear(plan, index);
+        let failed = clear(addressing, index);
         if failed.is_empty() {
+            pending.remove(&index);
             ledger.gone(index);
-        } else {
-            errors.extend(failed);
-            again.insert(index);
         }
+        errors.extend(failed);
     }
 }
 
 /// Takes a batch out of the sets of the packet filter.
-fn leave_sets(plan: &Plan, batch: &[u32]) -> Result<(), Error> {
-    let table = plan.table();
+fn leave_sets(addressing: &Addressing, batch: &[u32]) -> Result<(), Error> {
+    let table = addressing.table();
     let leave = |set, indexes: &mut dyn Iterator<Item = &u32>| {
-        let addresses: Vec<Ipv4Addr> = indexes.map(|&index| plan.address(index)).collect();
+        let addresses: Vec<Ipv4Addr> = indexes.map(|&index| addressing.address(index)).collect();
         netfilter::remove(&table, set, &addresses).map_err(Error::io("take sandboxes out of the packet filter"))
     };
     leave(FLOWS, &mut batch.iter())?;
     leave(QUERIES, &mut batch.iter())?;
-    leave(OFFLINE, &mut batch.iter().filter(|&&index| plan.offline_mark(index).exists()))
+    leave(OFFLINE, &mut batch.iter().filter(|&&index| addressing.offline_mark(index).exists()))
 }
 
 /// Removes what else a slot leaves.
-fn clear(plan: &Plan, index: u32) -> Vec<Error> {
+fn clear(addressing: &Addressing, index: u32) -> Vec<Error> {
     let steps = [
-        namespace::unpin(&plan.pin(index)),
-        netfilter::forget_flows(plan.address(index)).map_err(Error::io("forget the connections of a sandbox")),
-        namespace::remove(&plan.offline_mark(index)),
+        namespace::unpin(&addressing.pin(index)),
+        netfilter::forget_flows(addressing.address(index)).map_err(Error::io("forget the connections of a sandbox")),
+        namespace::remove(&addressing.offline_mark(index)),
     ];
     steps.into_iter().filter_map(Result::err).collect()
 }

@@ -12,8 +12,8 @@ use tokio::process::Command;
 use tracing::warn;
 
 use crate::Error;
+use crate::addressing::{Addressing, BLOCK_PREFIX};
 use crate::config::MOST_SLOTS;
-use crate::plan::{BLOCK_PREFIX, Plan};
 
 /// The set of sandboxes without internet.
 pub(crate) const OFFLINE: &str = "offline";
@@ -52,15 +52,15 @@ const COUNTINGS: [Counting; 4] = [
 ];
 
 /// The whole table. `beyond` are slots in use that are above the number of slots we would make ourselves.
-fn table(plan: &Plan, offline: &[u32], beyond: &[u32], counting: Counting) -> String {
-    let (name, ours, dns) = (plan.table(), format!("\"{}*\"", plan.link_prefix()), plan.dns());
-    let block = format!("{}/{BLOCK_PREFIX}", plan.block);
-    let own: Vec<String> = (1..=plan.slots)
-        .chain(beyond.iter().copied().filter(|&index| index > plan.slots))
-        .map(|index| format!("\"{}\" . {}", plan.link(index), plan.address(index)))
+fn table(addressing: &Addressing, offline: &[u32], beyond: &[u32], counting: Counting) -> String {
+    let (name, ours, dns) = (addressing.table(), format!("\"{}*\"", addressing.link_prefix()), addressing.dns());
+    let block = format!("{}/{BLOCK_PREFIX}", addressing.block);
+    let own: Vec<String> = (1..=addressing.slots)
+        .chain(beyond.iter().copied().filter(|&index| index > addressing.slots))
+        .map(|index| format!("\"{}\" . {}", addressing.link(index), addressing.address(index)))
         .collect();
     let own = own.join(", ");
-    let offline: Vec<String> = offline.iter().map(|&index| plan.address(index).to_string()).collect();
+    let offline: Vec<String> = offline.iter().map(|&index| addressing.address(index).to_string()).collect();
     let offline =
         if offline.is_empty() { String::new() } else { format!("    elements = {{ {} }}\n", offline.join(", ")) };
     let closed = closed_to_sandboxes().iter().map(Prefix::to_string).collect::<Vec<_>>().join(", ");
@@ -145,10 +145,10 @@ fn table(plan: &Plan, offline: &[u32], beyond: &[u32], counting: Counting) -> St
 }
 
 /// Loads the table in place of what is there under its name.
-pub(crate) async fn load(plan: &Plan, offline: &[u32], used: &[u32]) -> Result<(), Error> {
+pub(crate) async fn load(addressing: &Addressing, offline: &[u32], used: &[u32]) -> Result<(), Error> {
     let mut refused: Option<Error> = None;
     for counting in COUNTINGS {
-        match (nft(&table(plan, offline, used, counting)).await, &refused) {
+        match (nft(&table(addressing, offline, used, counting)).await, &refused) {
             (Ok(()), None) => return Ok(()),
             (Ok(()), Some(reason)) => {
                 if !counting.flows {
@@ -167,8 +167,8 @@ pub(crate) async fn load(plan: &Plan, offline: &[u32], used: &[u32]) -> Result<(
 }
 
 /// Removes the table, if it is there.
-pub(crate) async fn unload(plan: &Plan) -> Result<(), Error> {
-    nft(&format!("table inet {0}\ndelete table inet {0}\n", plan.table())).await
+pub(crate) async fn unload(addressing: &Addressing) -> Result<(), Error> {
+    nft(&format!("table inet {0}\ndelete table inet {0}\n", addressing.table())).await
 }
 
 /// Where the `nft` program is; services often run without the directories of system programs in `PATH`.
@@ -224,8 +224,8 @@ mod tests {
             spare: 0,
             resolvers: vec![],
         };
-        let plan = Plan::new(&config);
-        let text = table(&plan, &[], &[], COUNTINGS[0]);
+        let addressing = Addressing::new(&config);
+        let text = table(&addressing, &[], &[], COUNTINGS[0]);
         let (_, set) = text.split_once("set closed {").expect("the set");
         let (_, elements) = set.split_once("elements = {").expect("elements");
         let (elements, _) = elements.split_once('}').expect("the end");

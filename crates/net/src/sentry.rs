@@ -1,51 +1,72 @@
-//! Watches over the packet filter: where somebody flushes all rules of the machine (reloading a firewall does), ours
-//! are loaded again at once.
+//! Watches the packet filter: if another program flushes all rules of the machine (reloading a firewall does), ours are
+//! loaded again at once.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use cabana_types::error::chain;
+use cabana_supervisor::{Restart, Supervisor};
 use rtnetlink::sys::AsyncSocketExt;
-use tokio::task::{AbortHandle, spawn_blocking};
+use tokio::task::spawn_blocking;
 use tracing::{error, warn};
 
+use crate::addressing::Addressing;
 use crate::ledger::Ledger;
-use crate::plan::Plan;
 use crate::{Error, netfilter, rules};
+use cabana_types::error::chain;
 
 const RETRY: Duration = Duration::from_secs(1);
+const RESTART: Restart = Restart::forever().delays(Duration::from_millis(50), Duration::from_secs(1));
 
-pub(crate) fn start(plan: Arc<Plan>, ledger: Arc<Ledger>) -> Result<AbortHandle, Error> {
-    let socket = netfilter::changes().map_err(Error::io("listen for changes of the packet filter"))?;
-    let task = tokio::spawn(async move {
-        let mut news = Vec::with_capacity(16 * 1024);
-        loop {
-            news.clear();
-            match socket.recv(&mut news).await {
-                Ok(()) => {}
-                // Some were missed; that too is a reason to look.
-                Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => {}
-                Err(e) => {
-                    warn!(error = chain(&e), "listening for changes of the packet filter");
-                    tokio::time::sleep(RETRY).await;
-                }
-            }
-            while let Err(e) = restore(&plan, &ledger).await {
-                error!(error = chain(&e), "the packet filter of the sandboxes is missing and cannot be restored");
+pub(crate) fn start(supervisor: &Supervisor, addressing: Arc<Addressing>, ledger: Arc<Ledger>) -> Result<(), Error> {
+    // Fails here if it cannot work at all.
+    let mut first = Some(listen()?);
+    supervisor.restart("packet filter watcher", RESTART, move |stop| {
+        let socket = first.take().map_or_else(listen, Ok);
+        let (addressing, ledger) = (Arc::clone(&addressing), Arc::clone(&ledger));
+        async move {
+            let socket = socket.map_err(|e| chain(&e))?;
+            stop.run_until_cancelled(watch(&socket, &addressing, &ledger)).await;
+            Ok::<(), String>(())
+        }
+    });
+    Ok(())
+}
+
+fn listen() -> Result<rtnetlink::sys::TokioSocket, Error> {
+    netfilter::changes().map_err(Error::io("listen for changes of the packet filter"))
+}
+
+async fn watch(socket: &rtnetlink::sys::TokioSocket, addressing: &Arc<Addressing>, ledger: &Ledger) {
+    let mut message = Vec::with_capacity(16 * 1024);
+    loop {
+        // Before the first message too: what happened before a restart of this task was not seen.
+        while let Err(e) = restore(addressing, ledger).await {
+            error!(error = chain(&e), "the packet filter of the sandboxes is missing and cannot be restored");
+            tokio::time::sleep(RETRY).await;
+        }
+        message.clear();
+        match socket.recv(&mut message).await {
+            Ok(()) => {}
+            // Messages were lost, which is a reason to check too.
+            Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => {}
+            Err(e) => {
+                warn!(error = chain(&e), "listening for changes of the packet filter");
                 tokio::time::sleep(RETRY).await;
             }
         }
-    });
-    Ok(task.abort_handle())
+    }
 }
 
-async fn restore(plan: &Arc<Plan>, ledger: &Ledger) -> Result<(), Error> {
-    let table = plan.table();
-    let there = spawn_blocking(move || netfilter::has_table(&table)).await.map_err(|_| Error::Closed)?;
-    if there.map_err(Error::io("look for the packet filter"))? {
+async fn restore(addressing: &Arc<Addressing>, ledger: &Ledger) -> Result<(), Error> {
+    let table = addressing.table();
+    let exists = spawn_blocking(move || netfilter::has_table(&table)).await.map_err(|_| Error::Closed)?;
+    if exists.map_err(Error::io("look for the packet filter"))? {
         return Ok(());
     }
-    warn!(table = plan.table(), "the packet filter of the sandboxes was removed by another program; restoring it");
+    warn!(
+        table = addressing.table(),
+        "the packet filter of the sandboxes was removed by another program; restoring it"
+    );
     let (used, offline) = ledger.in_use();
-    rules::load(plan, &offline, &used).await
+    rules::load(addressing, &offline, &used).await
 }

@@ -35,6 +35,7 @@ async fn main() {
         guest: Some(guest.into()),
         spare_slots: 4,
         resolvers: Vec::new(),
+        supervisor: cabana_supervisor::Supervisor::new(),
     };
     let native = Native::open(config, pool).await.unwrap();
     let (mut ups, mut downs) = (Vec::new(), Vec::new());

@@ -21,6 +21,7 @@ use cabana_jail::cgroup::Cgroups;
 use cabana_jail::launcher::Launcher;
 use cabana_net::{Network, NetworkConfig, Slot};
 use cabana_storage::Pool;
+use cabana_supervisor::Supervisor;
 use cabana_types::error::chain;
 use cabana_types::{BuildId, Resources, SandboxId, TemplateId};
 use tokio::sync::watch;
@@ -48,6 +49,8 @@ pub struct NativeConfig {
     pub spare_slots: usize,
     /// Where sandboxes' DNS queries go; empty for the host's resolvers.
     pub resolvers: Vec<SocketAddr>,
+    /// Runs the network's tasks.
+    pub supervisor: Supervisor,
 }
 
 /// The backend.
@@ -80,6 +83,7 @@ impl Native {
                 resolvers: config.resolvers,
             },
             &in_use,
+            &config.supervisor,
         )
         .await
         .map_err(network_error)?;

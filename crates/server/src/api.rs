@@ -3,7 +3,7 @@
 mod body;
 mod build_files;
 mod build_logs;
-mod build_order;
+mod build_spec;
 mod builds;
 mod commit;
 mod events;

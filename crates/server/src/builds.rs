@@ -1,23 +1,25 @@
-//! Building templates: from steps or a Dockerfile to a root filesystem. Each step runs in a sandbox of its own on a copy of what the step before left, and is kept under a key of everything
-//! that makes it, so that a build that was built before is not built again.
+//! Building templates: from steps or a Dockerfile to a root filesystem. Each step runs in a sandbox of its own on a copy of
+//! what the step before left. The result is a layer, kept under a key of everything that went into it, so that the same
+//! step is not run twice.
 
 mod accounts;
 mod base;
+mod build_task;
 mod command;
 mod copying;
+mod e2b_steps;
 mod failure;
 mod files;
 mod finish;
-mod job;
+mod in_progress;
 mod log;
-mod order;
-mod stage;
-mod steps;
+mod settling;
+mod spec;
+mod step_runner;
 mod sweep;
 
-use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cabana_image::blobs::Blobs;
@@ -25,60 +27,57 @@ use cabana_image::registry::Patience;
 use cabana_image::sources::Sources;
 use cabana_storage::Pool;
 use cabana_store::{LogLevel, Snapshot, Store};
+use cabana_supervisor::{Restart, Supervisor, catch_panic};
 use cabana_types::error::chain;
 use cabana_types::{BuildId, TemplateId};
 use jiff::Timestamp;
 use tokio::sync::{RwLock, Semaphore};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::config::{self, Config};
 use crate::error::Error;
 use crate::lifecycle::Lifecycle;
-use base::Ground;
+use base::Layer;
+use build_task::{BuildOutput, BuildTask};
+use failure::Failure;
 pub use files::{Files, ReceiveError, Room};
-use job::{Job, Made};
-pub use order::{Order, Origin, Recipe};
+use in_progress::InProgress;
+pub use spec::{BuildSpec, Origin, Recipe};
 
 /// Steps that run at the same time, of all builds.
 const STEPS_AT_ONCE: usize = 4;
 /// How long a registry may take to answer.
 const ANSWER: Duration = Duration::from_secs(12);
 /// How long builds may take to end when the server stops.
-const STOP_WAIT: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a cancelled build may take to end. Steps end at once; removing what they left may take a while.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Why a build failed that somebody ended.
+/// The reason of a cancelled build.
 pub(crate) const CANCELLED: &str = "it was cancelled";
 
-/// What builds templates.
+/// Builds templates.
 pub struct Builds {
     store: Store,
     lifecycle: Arc<Lifecycle>,
     settings: config::Builds,
-    /// The operator's word on registries.
+    /// The registries that the operator allows, and mirrors.
     sources: Sources,
     patience: Patience,
     blobs: Blobs,
     files: Files,
     /// Where contexts are unpacked.
     work: PathBuf,
-    /// Builds at the same time; others wait.
+    /// Builds that run at the same time; others wait.
     turns: Semaphore,
     steps: Semaphore,
-    /// Held by builds for reading: layers are removed only while none is under way.
+    /// Held by builds for reading: layers are removed only while no build is in progress.
     layers: RwLock<()>,
-    under_way: Mutex<HashMap<BuildId, UnderWay>>,
-    tasks: TaskTracker,
-    stopping: CancellationToken,
+    in_progress: InProgress,
+    sweeper: Supervisor,
 }
 
-#[derive(Debug, Clone)]
-struct UnderWay {
-    cancel: CancellationToken,
-    ended: CancellationToken,
-}
-
-/// Why a build was not begun.
+/// Why a build was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The server stops.
@@ -94,16 +93,21 @@ pub enum StartError {
 
 impl std::fmt::Debug for Builds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builds").field("under_way", &self.under_way().len()).finish_non_exhaustive()
+        f.debug_struct("Builds").field("in_progress", &self.in_progress.len()).finish_non_exhaustive()
     }
 }
 
 impl Builds {
-    /// Takes up what an earlier server left: builds that were under way have failed, what they had unpacked goes.
-    pub async fn open(store: Store, lifecycle: Arc<Lifecycle>, config: &Config) -> Result<Arc<Self>, Error> {
+    /// Takes over what an earlier server left: builds that were in progress have failed, and what they unpacked is removed.
+    pub async fn open(
+        store: Store,
+        lifecycle: Arc<Lifecycle>,
+        config: &Config,
+        supervisor: &Supervisor,
+    ) -> Result<Arc<Self>, Error> {
         let interrupted = store.interrupt_builds(Timestamp::now()).await?;
         for build in &interrupted {
-            tracing::warn!(%build, "a build was interrupted by the end of the server before");
+            tracing::warn!(%build, "a build was interrupted by the end of the previous server");
         }
         let work = config.data_dir.join("work");
         let (directory, uploads, images) =
@@ -135,50 +139,46 @@ impl Builds {
             turns: Semaphore::new(settings.concurrent as usize),
             steps: Semaphore::new(STEPS_AT_ONCE),
             layers: RwLock::default(),
-            under_way: Mutex::default(),
-            tasks: TaskTracker::new(),
-            stopping: CancellationToken::new(),
+            in_progress: InProgress::default(),
+            sweeper: supervisor.scope(),
             settings,
         });
         builds.remove_trees(&interrupted).await;
-        builds.tasks.spawn(Arc::clone(&builds).keep_sweeping());
+        let swept = Arc::clone(&builds);
+        builds.sweeper.restart("build sweeper", Restart::forever(), move |stop| Arc::clone(&swept).keep_sweeping(stop));
         Ok(builds)
     }
 
-    /// Begins a build that waits. It goes on by itself.
-    pub async fn start(self: &Arc<Self>, order: Order) -> Result<(), StartError> {
-        if self.stopping.is_cancelled() {
+    /// Starts a build that waits. It runs in the background.
+    pub async fn start(self: &Arc<Self>, spec: BuildSpec) -> Result<(), StartError> {
+        if self.in_progress.is_stopping() {
             return Err(StartError::Busy);
         }
         let pool = self.lifecycle.pool().filter(|pool| pool.copies()).cloned().ok_or_else(|| {
             let text = "Templates can only be built where the pool is btrfs: put the data directory on btrfs, or set pool.kind";
             StartError::NotSupported(text.to_owned())
         })?;
-        self.store.begin_build(order.build.clone(), Timestamp::now()).await?;
-        let under_way = UnderWay { cancel: self.stopping.child_token(), ended: CancellationToken::new() };
-        self.under_way().insert(order.build.clone(), under_way.clone());
-        self.tasks.spawn(Arc::clone(self).build(order, pool, under_way));
+        let id = spec.build.clone();
+        self.store.begin_build(id.clone(), Timestamp::now()).await?;
+        self.in_progress.start(&id, |cancel| Arc::clone(self).build(spec, pool, cancel));
         Ok(())
     }
 
-    /// Waits until a build is no longer under way.
-    pub async fn ended(&self, build: &BuildId) {
-        let found = self.under_way().get(build).cloned();
-        if let Some(found) = found {
-            found.ended.cancelled().await;
-        }
+    /// Waits until a build has ended. `false` if it takes longer than any build may.
+    pub async fn wait(&self, build: &BuildId) -> bool {
+        self.in_progress.wait(build, self.time_limit() + CANCEL_TIMEOUT).await
     }
 
-    /// Ends a build, if it is under way, and returns when it has ended.
-    pub async fn cancel(&self, build: &BuildId) {
-        let found = self.under_way().get(build).cloned();
-        if let Some(found) = found {
-            found.cancel.cancel();
-            found.ended.cancelled().await;
+    /// Cancels a build, if it is in progress, and waits until it has ended. `false` if it does not within a minute.
+    pub async fn cancel(&self, build: &BuildId) -> bool {
+        let ended = self.in_progress.cancel(build, CANCEL_TIMEOUT).await;
+        if !ended {
+            tracing::warn!(%build, "a cancelled build has not ended yet");
         }
+        ended
     }
 
-    /// Removes the root filesystems of builds that are no more. What cannot be removed now goes with a later sweep.
+    /// Removes the root filesystems of deleted builds. What cannot be removed now goes with a later sweep.
     pub async fn remove_trees(&self, builds: &[BuildId]) {
         let Some(pool) = self.lifecycle.pool() else { return };
         for build in builds {
@@ -193,59 +193,75 @@ impl Builds {
         &self.files
     }
 
-    /// Ends all builds, which fail.
+    /// Cancels all builds, which fail.
     pub async fn stop(&self) {
-        self.stopping.cancel();
-        self.tasks.close();
-        if tokio::time::timeout(STOP_WAIT, self.tasks.wait()).await.is_err() {
+        self.sweeper.stop(STOP_TIMEOUT).await;
+        if !self.in_progress.stop(STOP_TIMEOUT).await {
             tracing::warn!("some builds did not end in time; the next start removes what they leave");
         }
     }
 
-    async fn build(self: Arc<Self>, order: Order, pool: Arc<Pool>, under_way: UnderWay) {
-        let id = order.build.clone();
-        let time = Duration::from_secs(u64::from(self.settings.timeout_minutes) * 60);
-        let job = Arc::new(Job::new(Arc::clone(&self), pool, order, time));
-        let flushed = CancellationToken::new();
-        let flushing = self.tasks.spawn(job.log.clone().keep_flushing(flushed.clone()));
-        let outcome = tokio::select! {
-            () = under_way.cancel.cancelled() => {
-                let why = if self.stopping.is_cancelled() { "the server was stopped; start the build again: finished steps are kept" } else { CANCELLED };
-                Err(failure::Failure::new("", why))
-            }
-            () = tokio::time::sleep(time) => {
-                let minutes = self.settings.timeout_minutes;
-                Err(failure::Failure::new("", format!("it took longer than {minutes} minutes (builds.timeout_minutes)")))
-            }
-            outcome = self.work(Arc::clone(&job)) => outcome,
-        };
-        job.stop.cancel();
-        if let Some(copy) = job.order.lent() {
-            self.give_back(&job.pool, copy).await;
-        }
-        let used = job.take_used();
-        if let Err(error) = self.store.touch_layers(used, Timestamp::now()).await {
-            tracing::warn!(error = chain(&error), "the use of layers could not be noted");
-        }
-        match &outcome {
-            Ok(_) => job.log.write(LogLevel::Info, Some(finish::FINALIZE), "the template is ready"),
-            Err(failure) => {
-                let step = (!failure.step.is_empty()).then_some(failure.step.as_str());
-                job.log.write(LogLevel::Error, step, failure.message.clone());
-            }
-        }
-        if outcome.is_err() {
-            self.remove_trees(std::slice::from_ref(&id)).await;
-        }
-        // The log is complete before the status tells clients that nothing more comes.
-        flushed.cancel();
-        let _ = flushing.await;
-        self.settle(&id, outcome).await;
-        self.under_way().remove(&id);
-        under_way.ended.cancel();
+    fn time_limit(&self) -> Duration {
+        Duration::from_secs(u64::from(self.settings.timeout_minutes) * 60)
     }
 
-    /// Removes the tree that builds have made of a copy of a disk. While a build is under way, which may need it, it is left to the sweep.
+    /// Runs a build to its end. A panic is a failure like others: the build never stays `building`.
+    async fn build(self: Arc<Self>, spec: BuildSpec, pool: Arc<Pool>, cancel: CancellationToken) {
+        let id = spec.build.clone();
+        let task = Arc::new(BuildTask::new(Arc::clone(&self), pool, spec, self.time_limit()));
+        self.in_progress.tasks().spawn("build log", task.log.clone().keep_flushing());
+        let outcome = catch_panic(self.run(Arc::clone(&task), cancel)).await.unwrap_or_else(|panicked| {
+            tracing::error!(build = %id, %panicked, "a build panicked");
+            Err(Failure::new("", "the server failed"))
+        });
+        task.stop.cancel();
+        let made = outcome.is_ok();
+        let outcome = outcome.map(|output| output.boot);
+        if catch_panic(self.clean_up(&task, outcome.as_ref().err())).await.is_err() {
+            tracing::error!(build = %id, "cleaning up after a build panicked; the next sweep removes what is left");
+        }
+        let written = settling::settle(&self.store, &id, outcome).await;
+        if made && written.is_err() {
+            self.remove_trees(std::slice::from_ref(&id)).await;
+        }
+    }
+
+    async fn run(&self, task: Arc<BuildTask>, cancel: CancellationToken) -> Result<BuildOutput, Failure> {
+        tokio::select! {
+            () = cancel.cancelled() => {
+                let stopped = "the server was stopped; start the build again: finished steps are kept";
+                Err(Failure::new("", if self.in_progress.is_stopping() { stopped } else { CANCELLED }))
+            }
+            () = tokio::time::sleep(self.time_limit()) => {
+                let minutes = self.settings.timeout_minutes;
+                Err(Failure::new("", format!("it took longer than {minutes} minutes (builds.timeout_minutes)")))
+            }
+            outcome = self.work(task) => outcome,
+        }
+    }
+
+    /// Gives back and removes what a build no longer needs, and completes its log.
+    async fn clean_up(&self, task: &BuildTask, failure: Option<&Failure>) {
+        if let Some(copy) = task.spec.lent() {
+            self.give_back(&task.pool, copy).await;
+        }
+        if let Err(error) = self.store.touch_cache(task.take_used(), Timestamp::now()).await {
+            tracing::warn!(error = chain(&error), "the use of layers could not be written");
+        }
+        match failure {
+            None => task.log.write(LogLevel::Info, Some(finish::FINALIZE), "the template is ready"),
+            Some(failure) => {
+                let step = (!failure.step.is_empty()).then_some(failure.step.as_str());
+                task.log.write(LogLevel::Error, step, failure.message.clone());
+                self.remove_trees(std::slice::from_ref(&task.spec.build)).await;
+            }
+        }
+        // The log is complete before the status tells clients that nothing more comes.
+        task.log.close().await;
+    }
+
+    /// Removes the layer that builds have made of a snapshot's disk. It is left to the sweep while a build is in progress,
+    /// which may need it.
     pub async fn forget_disk(&self, copy: &TemplateId) {
         if let (Some(pool), Ok(_alone)) = (self.lifecycle.pool(), self.layers.try_write()) {
             remove_disk(pool, copy).await;
@@ -258,37 +274,16 @@ impl Builds {
         self.lifecycle.return_copy(&copy.id).await;
     }
 
-    async fn work(&self, job: Arc<Job>) -> Result<Made, failure::Failure> {
+    async fn work(&self, task: Arc<BuildTask>) -> Result<BuildOutput, Failure> {
         let _turn = self.turns.acquire().await;
         let _layers = self.layers.read().await;
-        let made = Box::pin(job.make()).await?;
-        Box::pin(job.finish(&made)).await?;
-        Ok(made)
-    }
-
-    /// Writes how a build ended. Until that is written, the next start would call it interrupted.
-    async fn settle(&self, id: &BuildId, outcome: Result<Made, failure::Failure>) {
-        let now = Timestamp::now();
-        let written = match outcome {
-            Ok(made) => self.store.finish_build(id.clone(), made.boot, now).await.map(drop),
-            Err(failure) => {
-                let step = (!failure.step.is_empty()).then_some(failure.step);
-                self.store.fail_build(id.clone(), step, failure.message, now).await
-            }
-        };
-        match written {
-            Ok(()) => {}
-            // Its template was deleted meanwhile: what is left of it goes with the next sweep.
-            Err(error) => tracing::warn!(build = %id, error = chain(&error), "how a build ended could not be written"),
-        }
-    }
-
-    fn under_way(&self) -> MutexGuard<'_, HashMap<BuildId, UnderWay>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+        let output = Box::pin(task.make()).await?;
+        Box::pin(task.finish(&output)).await?;
+        Ok(output)
     }
 }
 
-/// A directory of our own with nothing in it.
+/// Makes an empty directory that only we may read.
 fn make_empty(path: &std::path::Path) -> std::io::Result<()> {
     match std::fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
@@ -299,7 +294,7 @@ fn make_empty(path: &std::path::Path) -> std::io::Result<()> {
 
 /// Removes the tree that was made of a copy of a disk.
 async fn remove_disk(pool: &Pool, copy: &TemplateId) {
-    if let Err(error) = pool.delete_layer(&Ground::disk(copy).key.hex()).await {
+    if let Err(error) = pool.delete_layer(&Layer::disk(copy).key.hex()).await {
         tracing::warn!(%copy, error = chain(&error), "the tree of a disk's copy is left to the next sweep");
     }
 }

@@ -37,7 +37,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The address cannot be listened on.
-    #[error("listen on {address}")]
+    #[error("cannot listen on {address}")]
     Listen {
         /// Which.
         address: SocketAddr,
@@ -51,6 +51,15 @@ pub enum Error {
     /// There is no encryption.
     #[error("encrypt the listener")]
     Tls(#[from] crate::tls::TlsError),
+    /// The pool or the isolation could not be opened; mostly the machine lacks something.
+    #[error(transparent)]
+    Machine(Box<dyn std::error::Error + Send + Sync>),
+    /// The template `base` could not be built.
+    #[error("the template base could not be made")]
+    BaseTemplate(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A task failed without which the server cannot go on.
+    #[error(transparent)]
+    Fatal(#[from] cabana_supervisor::Fatal),
     /// Serving ended with an error.
     #[error("serve")]
     Serve(#[source] std::io::Error),

@@ -1,19 +1,58 @@
-//! Points at which a test build of the server can be made to die, as by `kill -9`, while it runs: the file that `CABANA_FAILPOINT` names
-//! holds the name of the point. Other builds have none of this.
+//! Points at which a test build of the server can be made to fail while it runs. The file that `CABANA_FAILPOINT` names
+//! holds the name of a point, at which the process dies as by `kill -9`, or `panic:` and the name of a supervised task,
+//! which panics. Other builds have none of this.
 
-/// Dies here, if a test asked for it.
 #[cfg(feature = "failpoints")]
-pub(crate) fn hit(name: &str) {
-    static FILE: std::sync::LazyLock<Option<std::path::PathBuf>> =
-        std::sync::LazyLock::new(|| std::env::var_os("CABANA_FAILPOINT").map(Into::into));
-    let Some(file) = FILE.as_ref() else { return };
-    if std::fs::read_to_string(file).is_ok_and(|asked| asked.trim() == name) {
-        // Once only: the next server must get past it.
-        let _ = std::fs::remove_file(file);
-        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+pub(crate) use on::{hit, panic_tasks};
+
+#[cfg(not(feature = "failpoints"))]
+pub(crate) use off::{hit, panic_tasks};
+
+#[cfg(feature = "failpoints")]
+mod on {
+    use std::path::PathBuf;
+    use std::sync::LazyLock;
+    use std::time::Duration;
+
+    use cabana_supervisor::{Restart, Supervisor};
+
+    static FILE: LazyLock<Option<PathBuf>> = LazyLock::new(|| std::env::var_os("CABANA_FAILPOINT").map(Into::into));
+    const EVERY: Duration = Duration::from_millis(50);
+
+    /// Dies here, if a test asked for it.
+    pub(crate) fn hit(name: &str) {
+        let Some(file) = FILE.as_ref() else { return };
+        if std::fs::read_to_string(file).is_ok_and(|asked| asked.trim() == name) {
+            // Once only: the next server must get past it.
+            let _ = std::fs::remove_file(file);
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        }
+    }
+
+    /// Panics the tasks that tests ask for.
+    pub(crate) fn panic_tasks(supervisor: &Supervisor) {
+        let Some(file) = FILE.as_ref() else { return };
+        let panicking = supervisor.clone();
+        supervisor.restart("failpoints", Restart::forever(), move |stop| {
+            let panicking = panicking.clone();
+            async move {
+                while stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_some() {
+                    let asked = std::fs::read_to_string(file).unwrap_or_default();
+                    if let Some(task) = asked.trim().strip_prefix("panic:") {
+                        let _ = std::fs::remove_file(file);
+                        panicking.inject_panic(task);
+                    }
+                }
+            }
+        });
     }
 }
 
-/// Nothing.
 #[cfg(not(feature = "failpoints"))]
-pub(crate) fn hit(_name: &str) {}
+mod off {
+    /// Nothing.
+    pub(crate) fn hit(_name: &str) {}
+
+    /// Nothing.
+    pub(crate) fn panic_tasks(_supervisor: &cabana_supervisor::Supervisor) {}
+}

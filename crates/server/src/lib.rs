@@ -4,6 +4,7 @@
 
 pub mod api;
 pub mod auth;
+mod base_template;
 pub mod bounds;
 pub mod builds;
 pub mod config;
@@ -13,10 +14,12 @@ pub mod edge;
 pub mod error;
 mod failpoint;
 pub mod lifecycle;
+pub mod local;
 pub mod server;
 pub mod tls;
 pub mod webhooks;
 
+pub use base_template::Progress;
 pub use cabana_store::Boot;
 pub use config::Config;
 pub use data_dir::DataDir;

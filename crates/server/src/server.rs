@@ -7,6 +7,7 @@ use std::time::Duration;
 use cabana_runtime::Backend;
 use cabana_storage::ColdStore;
 use cabana_store::{Boot, BuildStatus, Given, Store};
+use cabana_supervisor::{Restart, Supervisor};
 use cabana_types::{BuildId, Resources, SandboxId, Secret, TemplateId};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -22,12 +23,16 @@ use crate::data_dir::DataDir;
 use crate::directory::Directory;
 use crate::edge::{self, Absent, Edge, Sleepers};
 use crate::error::Error;
+use crate::failpoint;
 use crate::lifecycle::{AutoResume, ChangeError, Lifecycle, why_not_running};
 use crate::tls::Tls;
 use crate::webhooks::Courier;
 
 /// How often the use of keys is written down.
 const NOTE_KEYS_EVERY: Duration = Duration::from_secs(30);
+
+/// How long the last write of key uses may take.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A server that has taken up what an earlier one left, and listens.
 #[derive(Debug)]
@@ -38,19 +43,25 @@ pub struct Server {
     app: Arc<App>,
     directory: Arc<Directory>,
     fresh_key: Option<Secret>,
+    supervisor: Supervisor,
     // Last: the directory is let go when everything else is.
     _data_dir: DataDir,
 }
 
 impl Server {
     /// Opens the store, takes up what is there, and listens; requests wait until [`Server::run`]. The caller takes the data directory first,
-    /// because the backend keeps things there too.
-    pub async fn start(config: &Config, data_dir: DataDir, backend: Arc<dyn Backend>) -> Result<Self, Error> {
+    /// because the backend keeps things there too. The supervisor runs all long-lived tasks.
+    pub async fn start(
+        config: &Config,
+        data_dir: DataDir,
+        backend: Arc<dyn Backend>,
+        supervisor: Supervisor,
+    ) -> Result<Self, Error> {
         let failed = |source| Error::Listen { address: config.listen, source };
         let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let tls = Tls::open(config)?;
-        let store = Store::open(&config.database()).await?;
+        let store = Store::open_supervised(&config.database(), &supervisor).await?;
         let (keys, fresh_key) = Keys::open(&store, &config.key_file()).await?;
         let bounds = Bounds::new(&config.limits);
         let directory = Arc::new(Directory::default());
@@ -59,12 +70,12 @@ impl Server {
         lifecycle.recover().await?;
         lifecycle.start();
         let domain = config.public_domain(address.port());
-        let builds = Builds::open(store.clone(), Arc::clone(&lifecycle), config).await?;
+        let builds = Builds::open(store.clone(), Arc::clone(&lifecycle), config, &supervisor).await?;
         let upload_key = upload_key(&store).await?;
         let webhooks = config.webhooks.clone();
         let app = App { store, lifecycle, keys, bounds, domain, webhooks, builds, upload_key };
         let app = Arc::new(app);
-        Ok(Self { listener, address, tls, app, directory, fresh_key, _data_dir: data_dir })
+        Ok(Self { listener, address, tls, app, directory, fresh_key, supervisor, _data_dir: data_dir })
     }
 
     /// Where it listens.
@@ -82,14 +93,18 @@ impl Server {
         Templates { app: Arc::clone(&self.app) }
     }
 
-    /// Serves until `shutdown`. Sandboxes stay up.
+    /// Serves until `shutdown`, or until a task fails without which the server cannot go on. Sandboxes stay up.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        let Self { listener, tls, app, directory, _data_dir: data_dir, .. } = self;
+        let Self { listener, tls, app, directory, supervisor, _data_dir: data_dir, .. } = self;
         let asleep = Arc::new(Asleep { app: Arc::clone(&app) });
         let edge = Edge::new(directory, app.domain.clone(), asleep).with_disk_used(disk_used(&app.lifecycle));
         let edge = Arc::new(edge);
-        let courier = Courier::start(app.store.clone(), &app.webhooks);
-        let noting = tokio::spawn(note_keys(Arc::clone(&app), shutdown.clone()));
+        let fatal = end_on_fatal(supervisor.clone(), shutdown.clone());
+        failpoint::panic_tasks(&supervisor);
+        let courier = Courier::start(app.store.clone(), &app.webhooks, &supervisor);
+        let key_uses = supervisor.scope();
+        let noted = Arc::clone(&app);
+        key_uses.restart("API key uses", Restart::forever(), move |stop| note_keys(Arc::clone(&noted), stop));
         let api = api::router(Arc::clone(&app));
         let served = match &tls {
             Some(tls) => {
@@ -111,10 +126,13 @@ impl Server {
         app.builds.stop().await;
         app.lifecycle.stop().await;
         courier.stop().await;
-        let _ = noting.await;
+        key_uses.stop(STOP_TIMEOUT).await;
         app.store.close().await;
         drop(data_dir);
-        served.map_err(Error::Serve)
+        match fatal.await {
+            Ok(Some(fatal)) => Err(Error::Fatal(fatal)),
+            _ => served.map_err(Error::Serve),
+        }
     }
 }
 
@@ -123,9 +141,10 @@ pub async fn serve(
     config: &Config,
     data_dir: DataDir,
     backend: Arc<dyn Backend>,
+    supervisor: Supervisor,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
-    Server::start(config, data_dir, backend).await?.run(shutdown).await
+    Server::start(config, data_dir, backend, supervisor).await?.run(shutdown).await
 }
 
 /// A template whose root filesystem is made outside of the server.
@@ -226,11 +245,27 @@ fn disk_used(lifecycle: &Arc<Lifecycle>) -> edge::DiskUsed {
     })
 }
 
-/// Writes down now and then which keys were used, and once more at the end.
-async fn note_keys(app: Arc<App>, shutdown: CancellationToken) {
+/// Cancels `shutdown` if a task fails without which the server cannot go on, and returns that failure.
+fn end_on_fatal(
+    supervisor: Supervisor,
+    shutdown: CancellationToken,
+) -> tokio::task::JoinHandle<Option<cabana_supervisor::Fatal>> {
+    tokio::spawn(async move {
+        tokio::select! {
+            fatal = supervisor.fatal() => {
+                shutdown.cancel();
+                Some(fatal)
+            }
+            () = shutdown.cancelled() => None,
+        }
+    })
+}
+
+/// Writes from time to time which keys were used, and once more at the end.
+async fn note_keys(app: Arc<App>, stop: CancellationToken) {
     loop {
         let ended = tokio::select! {
-            () = shutdown.cancelled() => true,
+            () = stop.cancelled() => true,
             () = tokio::time::sleep(NOTE_KEYS_EVERY) => false,
         };
         let used = app.keys.take_used();

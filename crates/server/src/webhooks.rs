@@ -1,5 +1,5 @@
-//! Sends events to webhooks. Each webhook has a queue in the store and is sent one event at a time, in their order; several webhooks are
-//! served at once. Nothing here is waited for by anybody: what a crash or a stop interrupts, the next start sends again.
+//! Sends events to webhooks. Each webhook has a queue in the store and gets one event at a time, in order; several webhooks
+//! are served concurrently. No request waits for this: what a crash or a stop interrupts, the next start sends again.
 
 mod address;
 mod letter;
@@ -11,87 +11,90 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cabana_store::{Attempt, Parcel, Store, Verdict};
+use cabana_supervisor::{Restart, Supervisor, TaskSet};
 use cabana_types::WebhookId;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::config::Webhooks;
 use post::{Post, Undelivered};
 pub use target::{InvalidTarget, Target};
 
-/// Webhooks that are served at the same time.
+/// Webhooks served at the same time.
 const AT_ONCE: usize = 32;
-/// Events after which a webhook makes room for others.
+/// Events after which a webhook yields to others.
 const TURN: usize = 50;
-/// Tries of one event. With a first pause of 5 s that is about 5 hours.
+/// Tries of one event. With a first delay of 5 s that is about 5 hours.
 const MOST_TRIES: u32 = 15;
-/// An event that is older is not tried again.
+/// Older events are not tried again.
 const OLDEST: SignedDuration = SignedDuration::from_hours(24);
-/// The longest pause after a failure, but for its jitter.
-const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
-/// How soon is tried again what the store could not answer or write.
-const STORE_AGAIN: Duration = Duration::from_secs(60);
-/// How long deliveries under way may take to notice that the server stops.
-const STOP_WAIT: Duration = Duration::from_secs(5);
+/// The longest delay after a failure, without jitter.
+const LONGEST_DELAY: Duration = Duration::from_secs(3600);
+/// Delay after a failed read or write of the store.
+const STORE_RETRY: Duration = Duration::from_secs(60);
+/// How long deliveries may take to stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Brings events to webhooks.
+/// Delivers events to webhooks.
 #[derive(Debug)]
 pub struct Courier {
     store: Store,
     post: Post,
-    first_pause: Duration,
+    first_delay: Duration,
     /// Webhooks that are being served.
     busy: Mutex<HashSet<WebhookId>>,
-    /// One of them is not any more.
+    /// Notified when a webhook is no longer being served.
     freed: Notify,
-    tasks: TaskTracker,
-    stopping: CancellationToken,
+    deliveries: TaskSet,
+    dispatcher: Supervisor,
 }
 
 impl Courier {
-    /// Starts with whatever waits.
-    pub fn start(store: Store, config: &Webhooks) -> Arc<Self> {
+    /// Starts with the events that wait.
+    pub fn start(store: Store, config: &Webhooks, supervisor: &Supervisor) -> Arc<Self> {
         let courier = Arc::new(Self {
             store,
             post: Post::new(config.allow_private, Duration::from_secs(u64::from(config.timeout_seconds))),
-            first_pause: Duration::from_secs(u64::from(config.retry_seconds)),
+            first_delay: Duration::from_secs(u64::from(config.retry_seconds)),
             busy: Mutex::default(),
             freed: Notify::new(),
-            tasks: TaskTracker::new(),
-            stopping: CancellationToken::new(),
+            deliveries: TaskSet::new(),
+            dispatcher: supervisor.scope(),
         });
-        courier.tasks.spawn(Arc::clone(&courier).run());
+        let running = Arc::clone(&courier);
+        // For ever: an event that makes it panic must not take the API down.
+        courier
+            .dispatcher
+            .restart("webhook dispatcher", Restart::forever(), move |stop| Arc::clone(&running).run(stop));
         courier
     }
 
-    /// Stops. What is under way counts as not sent.
+    /// Stops. Deliveries in progress count as not sent.
     pub async fn stop(&self) {
-        self.stopping.cancel();
-        self.tasks.close();
-        if tokio::time::timeout(STOP_WAIT, self.tasks.wait()).await.is_err() {
+        self.dispatcher.stop(STOP_TIMEOUT).await;
+        if !self.deliveries.stop(STOP_TIMEOUT).await {
             tracing::warn!("some deliveries to webhooks did not stop");
         }
     }
 
-    async fn run(self: Arc<Self>) {
+    async fn run(self: Arc<Self>, stop: CancellationToken) {
         loop {
-            let pause = match self.dispatch().await {
-                Ok(pause) => pause,
+            let delay = match self.dispatch().await {
+                Ok(delay) => delay,
                 Err(error) => {
-                    tracing::warn!(error = cabana_types::error::chain(&error), "could not see what waits for webhooks");
-                    Some(STORE_AGAIN)
+                    tracing::warn!(error = cabana_types::error::chain(&error), "could not read the queues of webhooks");
+                    Some(STORE_RETRY)
                 }
             };
             let due = async {
-                match pause {
-                    Some(pause) => tokio::time::sleep(pause).await,
+                match delay {
+                    Some(delay) => tokio::time::sleep(delay).await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
-                () = self.stopping.cancelled() => return,
+                () = stop.cancelled() => return,
                 () = self.store.deliveries_added().notified() => {}
                 () = self.freed.notified() => {}
                 () = due => {}
@@ -99,7 +102,7 @@ impl Courier {
         }
     }
 
-    /// Serves every webhook that is due and not being served. Answers how long it is until another one is due.
+    /// Serves every webhook that is due and not being served. Returns the time until the next one is due.
     async fn dispatch(self: &Arc<Self>) -> Result<Option<Duration>, cabana_store::Error> {
         let (queues, now) = (self.store.queues().await?, Timestamp::now());
         let mut next: Option<Duration> = None;
@@ -112,18 +115,18 @@ impl Courier {
                 next = Some(next.map_or(left, |n| n.min(left)));
                 continue;
             }
-            if let Some(place) = self.take(&queue.webhook) {
-                self.tasks.spawn(place.serve());
+            if let Some(served) = self.take(&queue.webhook) {
+                self.deliveries.spawn("webhook delivery", served.deliver());
             }
         }
         Ok(next)
     }
 
-    /// A place for a webhook, unless all are taken; whoever leaves one wakes us.
-    fn take(self: &Arc<Self>, webhook: &WebhookId) -> Option<Place> {
+    /// Marks a webhook as being served, unless too many are; [`Served`] notifies the dispatcher when it is dropped.
+    fn take(self: &Arc<Self>, webhook: &WebhookId) -> Option<Served> {
         let mut busy = self.busy();
         let free = busy.len() < AT_ONCE && busy.insert(webhook.clone());
-        free.then(|| Place { courier: Arc::clone(self), webhook: webhook.clone() })
+        free.then(|| Served { courier: Arc::clone(self), webhook: webhook.clone() })
     }
 
     fn busy(&self) -> MutexGuard<'_, HashSet<WebhookId>> {
@@ -138,7 +141,7 @@ impl Courier {
         }
         let letter = letter::write(&parcel);
         let sent = tokio::select! {
-            () = self.stopping.cancelled() => return Ok(false),
+            () = self.deliveries.stop_token().cancelled() => return Ok(false),
             sent = self.post.send(&parcel.url, &letter) => sent,
         };
         let at = Timestamp::now();
@@ -150,15 +153,15 @@ impl Courier {
             Ok(status) => (Some(status), None),
             Err(error) => (error.status(), Some(error.to_text())),
         };
-        tell(&parcel, error.as_deref(), verdict);
+        log(&parcel, error.as_deref(), verdict);
         self.store.attempted(&parcel, Attempt { id: letter.id, status, error, at }, verdict).await?;
         Ok(true)
     }
 
     fn judge(&self, parcel: &Parcel, error: &Undelivered, at: Timestamp) -> Verdict {
         let jitter = 80 + rand::random::<u32>() % 41;
-        let pause = pause(self.first_pause, parcel.failures) * jitter / 100;
-        let due_at = SignedDuration::try_from(pause).ok().and_then(|pause| at.checked_add(pause).ok()).unwrap_or(at);
+        let delay = delay(self.first_delay, parcel.failures) * jitter / 100;
+        let due_at = SignedDuration::try_from(delay).ok().and_then(|delay| at.checked_add(delay).ok()).unwrap_or(at);
         let age = at.duration_since(parcel.event.at);
         if error.is_final() || parcel.tries + 1 >= MOST_TRIES || age >= OLDEST {
             Verdict::GivenUp(due_at)
@@ -168,25 +171,25 @@ impl Courier {
     }
 }
 
-/// Held while a webhook is served.
-struct Place {
+/// A webhook that is being served.
+struct Served {
     courier: Arc<Courier>,
     webhook: WebhookId,
 }
 
-impl Place {
-    async fn serve(self) {
+impl Served {
+    async fn deliver(self) {
         for _ in 0..TURN {
             match self.courier.deliver_next(&self.webhook).await {
                 Ok(true) => {}
                 Ok(false) | Err(cabana_store::Error::Closed) => return,
                 Err(error) => {
                     let error = cabana_types::error::chain(&error);
-                    tracing::warn!(webhook = %self.webhook, error, "could not read or write what waits for a webhook");
-                    // The receiver may have the event already: it shall not get it again and again.
+                    tracing::warn!(webhook = %self.webhook, error, "could not read or write the queue of a webhook");
+                    // The receiver may have the event already: do not send it again and again.
                     tokio::select! {
-                        () = self.courier.stopping.cancelled() => {}
-                        () = tokio::time::sleep(STORE_AGAIN) => {}
+                        () = self.courier.deliveries.stop_token().cancelled() => {}
+                        () = tokio::time::sleep(STORE_RETRY) => {}
                     }
                     return;
                 }
@@ -195,20 +198,20 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Served {
     fn drop(&mut self) {
         self.courier.busy().remove(&self.webhook);
         self.courier.freed.notify_one();
     }
 }
 
-fn tell(parcel: &Parcel, error: Option<&str>, verdict: Verdict) {
+fn log(parcel: &Parcel, error: Option<&str>, verdict: Verdict) {
     let (webhook, event, kind) = (&parcel.webhook, &parcel.event.id, &parcel.event.kind);
     match (verdict, error) {
         (Verdict::GivenUp(_), Some(error)) => {
             tracing::warn!(%webhook, event, kind, error, "an event for a webhook was given up");
         }
-        // Once for each time that it begins to fail.
+        // Once for each series of failures.
         (Verdict::Again(_), Some(error)) if parcel.failures == 0 => {
             tracing::info!(%webhook, event, kind, error, "a webhook does not take an event; trying again");
         }
@@ -216,15 +219,15 @@ fn tell(parcel: &Parcel, error: Option<&str>, verdict: Verdict) {
     }
 }
 
-/// How long until a time. One that is further away than any pause was set by a clock that has been put back since.
+/// The time left until `due_at`. If it is longer than any delay, the clock was set back since.
 fn left(due_at: Option<Timestamp>, now: Timestamp) -> Duration {
     let left = due_at.and_then(|at| Duration::try_from(at.duration_since(now)).ok()).unwrap_or_default();
-    if left > LONGEST_PAUSE * 5 / 4 { Duration::ZERO } else { left }
+    if left > LONGEST_DELAY * 5 / 4 { Duration::ZERO } else { left }
 }
 
-/// The pause after so many failures in a row before this one.
-fn pause(first: Duration, failures: u32) -> Duration {
-    first.saturating_mul(2u32.saturating_pow(failures)).min(LONGEST_PAUSE)
+/// The delay after this many earlier failures in a row.
+fn delay(first: Duration, failures: u32) -> Duration {
+    first.saturating_mul(2u32.saturating_pow(failures)).min(LONGEST_DELAY)
 }
 
 #[cfg(test)]
@@ -232,11 +235,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_to_a_bound() {
+    fn delays_grow_to_a_bound() {
         let first = Duration::from_secs(5);
-        let seconds: Vec<u64> = (0..12).map(|n| pause(first, n).as_secs()).collect();
+        let seconds: Vec<u64> = (0..12).map(|n| delay(first, n).as_secs()).collect();
         assert_eq!(seconds, [5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]);
-        assert_eq!(pause(first, u32::MAX), LONGEST_PAUSE);
+        assert_eq!(delay(first, u32::MAX), LONGEST_DELAY);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What was done with sandboxes, told with fewer names than the events that it is read from: `create`, `update`, `timeout`, `delete`.
+//! The activity log of sandboxes. It is read from the events, with fewer names: `create`, `update`, `timeout`, `delete`.
 
 use cabana_types::{SandboxId, TeamId};
 use jiff::Timestamp;
@@ -50,14 +50,14 @@ pub struct ActivityQuery {
     pub until: Option<Timestamp>,
     /// Oldest or newest first.
     pub order: Order,
-    /// Skip so many.
+    /// Entries to skip.
     pub offset: u32,
-    /// At most so many.
+    /// Entries to return at most.
     pub limit: u32,
 }
 
 impl Store {
-    /// A page, and how many there are in all; above [`MOST_COUNTED`] only that there are so many.
+    /// A page, and the total, which is counted up to [`MOST_COUNTED`].
     pub async fn activity(&self, query: &ActivityQuery) -> Result<(Vec<Activity>, u64), Error> {
         let mut sql = QueryBuilder::new("select * from (");
         select(&mut sql, query);

@@ -1,4 +1,4 @@
-//! Builds of templates: from the wish for one to a root filesystem, or to why there is none. The logs are in `build_log.rs`, the tags that
+//! Builds of templates: from the request to a root filesystem, or to the reason why there is none. The logs are in `build_log.rs`, the tags that
 //! a build gets when it is ready in `tag.rs`.
 
 mod request;
@@ -80,7 +80,7 @@ pub(crate) const COLUMNS: &str = "b.id as build_id, b.template as build_template
     b.finished_at as build_finished_at, b.error as build_error, b.failed_step as build_failed_step";
 
 impl Store {
-    /// A build, whoever's it is.
+    /// A build of any team.
     pub async fn build(&self, id: &BuildId) -> Result<Option<Build>, Error> {
         let row = sqlx::query(sqlx::AssertSqlSafe(format!("select {COLUMNS} from builds b where b.id = $1")))
             .bind(id.as_str())
@@ -112,7 +112,7 @@ impl Store {
         rows.iter().map(|row| Ok((Columns(row).id("id")?, status(&Columns(row), "status")?))).collect()
     }
 
-    /// The builds of a template that are under way.
+    /// The builds of a template that are in progress.
     pub async fn builds_under_way(&self, id: &TemplateId) -> Result<Vec<BuildId>, Error> {
         let ids: Vec<String> = sqlx::query_scalar("select id from builds where template = $1 and status = 'building'")
             .bind(id.as_str())
@@ -122,7 +122,7 @@ impl Store {
         ids.into_iter().map(|id| Ok(id.parse()?)).collect()
     }
 
-    /// How many builds of a team wait, and how many are under way.
+    /// How many builds of a team wait, and how many are in progress.
     pub async fn unfinished_builds(&self, team: &TeamId) -> Result<(u64, u64), Error> {
         let row = sqlx::query(
             "select count(*) filter (where b.status = 'waiting') as waiting, count(*) filter (where b.status = 'building') as building
@@ -183,7 +183,7 @@ impl Store {
         .await
     }
 
-    /// A build that waits or is under way ends without a root filesystem.
+    /// A build that waits or is in progress ends without a root filesystem.
     pub async fn fail_build(
         &self,
         id: BuildId,
@@ -209,7 +209,7 @@ impl Store {
         .await
     }
 
-    /// Nothing is under way any more: the server starts. Answers the builds that were.
+    /// Fails the builds that were in progress when the previous server ended, and returns them.
     pub async fn interrupt_builds(&self, at: Timestamp) -> Result<Vec<BuildId>, Error> {
         self.write(move |connection| {
             Box::pin(async move {

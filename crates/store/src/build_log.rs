@@ -69,7 +69,7 @@ pub struct BuildLogQuery {
     pub order: Order,
     /// Lines of this level and above.
     pub level: LogLevel,
-    /// At most so many.
+    /// Lines to return at most.
     pub limit: u32,
 }
 

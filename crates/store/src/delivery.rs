@@ -12,7 +12,7 @@ use crate::{Error, Event, Store};
 
 /// Events that may wait for one webhook; the oldest make room.
 pub const MAX_PENDING: u32 = 1000;
-/// Deliveries that are remembered of one webhook after they ended, well or not.
+/// Finished deliveries that are kept of one webhook.
 pub const MAX_FINISHED: u32 = 100;
 /// Labels of a sandbox that are larger are not sent, bytes.
 pub const MAX_METADATA_BYTES: u32 = 16 * 1024;
@@ -20,7 +20,7 @@ pub const MAX_METADATA_BYTES: u32 = 16 * 1024;
 /// A webhook for which something waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queue {
-    /// Which.
+    /// The webhook.
     pub webhook: WebhookId,
     /// Not before this time, where the last try failed.
     pub due_at: Option<Timestamp>,
@@ -58,7 +58,7 @@ pub struct Parcel {
 /// How a try went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
-    /// Its id, which the receiver was told.
+    /// Its id, as the receiver knows it.
     pub id: String,
     /// The HTTP status, if there was an answer.
     pub status: Option<u16>,
@@ -165,7 +165,7 @@ impl Store {
         }))
     }
 
-    /// Writes how a try went. What is gone meanwhile, or tells something newer than what was sent, is left as it is.
+    /// Writes the result of an attempt. A delivery that was deleted or replaced since is left as it is.
     pub async fn attempted(&self, parcel: &Parcel, attempt: Attempt, verdict: Verdict) -> Result<(), Error> {
         let (seq, webhook, event) = (parcel.seq, parcel.webhook.clone(), parcel.event.id.clone());
         self.write(move |connection| {

@@ -149,7 +149,12 @@ impl Error {
         Error::Decode { column, message: error.to_string() }
     }
 
-    /// The database's error, where there is one behind this.
+    /// Whether the same change may succeed later: the database was busy, the disk full, or reading or writing it failed.
+    pub fn is_transient(&self) -> bool {
+        self.database().is_some_and(|source| !is_local(source)) && !matches!(self, Error::Corrupt { .. })
+    }
+
+    /// The error of the database, if it is one.
     pub(crate) fn database(&self) -> Option<&Arc<sqlx::Error>> {
         match self {
             Error::Corrupt { source, .. } | Error::Full { source, .. } | Error::Query { source, .. } => Some(source),

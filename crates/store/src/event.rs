@@ -92,9 +92,9 @@ pub struct EventQuery {
     pub until: Option<Timestamp>,
     /// Oldest or newest first.
     pub order: Order,
-    /// Skip so many.
+    /// Events to skip.
     pub offset: u32,
-    /// At most so many.
+    /// Events to return at most.
     pub limit: u32,
 }
 
@@ -202,8 +202,8 @@ pub(crate) async fn insert(
     delivery::enqueue(connection, &Fresh { id: &id, kind, data: &data, at: micros(at), sandbox, team }, None).await
 }
 
-/// Writes an [`UPDATED`] event, or replaces the last one if it has the same reason. The new one has an id of its own: whoever was told
-/// of the old one is told again.
+/// Writes an [`UPDATED`] event, or replaces the last one if it has the same reason. The new one has an id of its own,
+/// so that webhooks that got the old one get it too.
 pub(crate) async fn updated(
     connection: &mut SqliteConnection,
     sandbox: &SandboxId,

@@ -19,7 +19,7 @@ pub struct Team {
     pub created_at: Timestamp,
 }
 
-/// An API key, as far as it is remembered.
+/// An API key; of the key itself only a hash is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey {
     /// Its public id.
@@ -40,7 +40,7 @@ pub struct ApiKey {
     pub last_used_at: Option<Timestamp>,
 }
 
-/// What became of the wish to forget a key.
+/// The result of removing a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyRemoval {
     /// It is forgotten.
@@ -140,7 +140,7 @@ impl Store {
         .await
     }
 
-    /// Forgets a key of a team, unless it is the last: nobody could get in any more.
+    /// Forgets a key of a team, unless it is the last one, without which the team could not log in.
     pub async fn remove_key(&self, team: TeamId, id: KeyId) -> Result<KeyRemoval, Error> {
         self.write(move |connection| {
             Box::pin(async move {

@@ -1,5 +1,4 @@
-//! What is remembered: teams, keys, templates, sandboxes, what happened to them and who is to be told, in SQLite. The only place
-//! with SQL.
+//! The database: teams, keys, templates, sandboxes, their events and webhooks, in SQLite. The only crate with SQL.
 //!
 //! Every change goes through one writer, which puts waiting changes into one transaction; reads have connections of their
 //! own and never wait for it.
@@ -9,12 +8,12 @@
 pub mod activity;
 pub mod build;
 pub mod build_log;
+pub mod cache;
 mod column;
 pub mod delivery;
 pub mod error;
 pub mod event;
 pub mod key;
-mod layer;
 pub mod listing;
 pub mod sandbox;
 mod setting;
@@ -28,6 +27,7 @@ mod writer;
 
 pub use build::{Build, BuildLimits, BuildRequest, BuildStatus, Wanted};
 pub use build_log::{BuildLine, BuildLogQuery, LogLevel};
+pub use cache::{CacheKey, CacheKind};
 pub use delivery::{Attempt, Delivery, Parcel, Queue, Verdict};
 pub use error::Error;
 pub use event::{Event, EventQuery};

@@ -67,7 +67,7 @@ pub struct SandboxQuery {
     pub order: Order,
     /// Go on after this position.
     pub after: Option<Position>,
-    /// At most so many.
+    /// Sandboxes to return at most.
     pub limit: u32,
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cabana_supervisor::Supervisor;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, SqliteConnection, SqlitePool};
@@ -18,13 +19,17 @@ static MIGRATIONS: Migrator = sqlx::migrate!();
 /// Connections that read.
 const READERS: u32 = 4;
 
-/// Everything that is remembered. Cheap to clone.
+/// How long closing waits for what is being written.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The database of one server. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
     writer: Writer,
     readers: SqlitePool,
     added: Arc<Notify>,
-    task: Arc<tokio::sync::Mutex<Option<tokio::task::JoinHandle<()>>>>,
+    /// Runs the writer alone, so that it stops after everything else.
+    supervisor: Supervisor,
 }
 
 impl std::fmt::Debug for Store {
@@ -34,8 +39,15 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens the database file, makes it if it is not there, and brings its schema up to date.
+    /// Opens the database for a tool or a test: nothing ends the process if the writer fails.
     pub async fn open(path: &Path) -> Result<Self, Error> {
+        Self::open_supervised(path, &Supervisor::new()).await
+    }
+
+    /// Opens the database file, creates it if it does not exist, and migrates its schema. If the writer fails, the
+    /// supervisor reports it as fatal.
+    pub async fn open_supervised(path: &Path, supervisor: &Supervisor) -> Result<Self, Error> {
+        let supervisor = supervisor.scope();
         let failed = |source: Box<dyn std::error::Error + Send + Sync>| Error::Open { path: path.to_owned(), source };
         // SQLite gives its own files the mode of this one; tokens are in there.
         std::fs::OpenOptions::new()
@@ -62,17 +74,15 @@ impl Store {
             .await
             .map_err(|e| failed(Box::new(e)))?;
         let added = Arc::new(Notify::new());
-        let (writer, task) = Writer::start(connection, Arc::clone(&added)).await.map_err(|e| failed(Box::new(e)))?;
-        Ok(Self { writer, readers, added, task: Arc::new(tokio::sync::Mutex::new(Some(task))) })
+        let writer = Writer::start(&supervisor, connection, Arc::clone(&added));
+        let writer = writer.await.map_err(|e| failed(Box::new(e)))?;
+        Ok(Self { writer, readers, added, supervisor })
     }
 
-    /// Waits for what is being written and closes the database; later calls answer [`Error::Closed`] or fail.
+    /// Waits for what is being written and closes the database; later calls return [`Error::Closed`] or fail.
     pub async fn close(&self) {
         self.readers.close().await;
-        self.writer.stop().await;
-        if let Some(task) = self.task.lock().await.take() {
-            let _ = task.await;
-        }
+        self.supervisor.stop(CLOSE_TIMEOUT).await;
     }
 
     pub(crate) fn added(&self) -> &Notify {

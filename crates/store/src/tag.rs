@@ -13,7 +13,7 @@ use crate::{Build, Error, Store};
 
 /// The tag that is meant where none is named.
 pub const DEFAULT_TAG: &str = "default";
-/// Assignments that are remembered of one tag.
+/// Assignments that are kept of one tag.
 pub const MAX_ASSIGNMENTS: u32 = 100;
 
 /// A tag, and the build that it names.
@@ -167,7 +167,7 @@ pub(crate) fn check_count(all: &BTreeSet<String>, before: usize, most: u32) -> R
     Ok(())
 }
 
-/// Lets a tag name a finished build, and remembers that it does.
+/// Assigns a tag to a finished build, and records the assignment.
 pub(crate) async fn assign(
     connection: &mut SqliteConnection,
     build: &Build,

@@ -88,7 +88,7 @@ impl Store {
         rows.iter().map(decode).collect()
     }
 
-    /// A template by its id, whoever's it is.
+    /// A template of any team, by its id.
     pub async fn template(&self, id: &TemplateId) -> Result<Option<Template>, Error> {
         let row = sqlx::query(select("where t.id = $1"))
             .bind(id.as_str())

@@ -1,19 +1,21 @@
-//! The one writer: a task with the only connection that may change anything. Changes that wait while a commit is under
-//! way go together into the next transaction, so that many callers share one flush to the disk.
+//! The writer: a task that owns the only connection that changes anything. Changes that arrive during a commit share the
+//! next transaction, so that many callers share one flush to the disk.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use cabana_supervisor::Supervisor;
 use sqlx::sqlite::SqliteOperation;
 use sqlx::{Connection, SqliteConnection};
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 use crate::error::is_local;
 
-/// Changes that may wait; callers beyond that wait for room.
+/// Changes that may wait; further callers wait for room.
 const QUEUE: usize = 1024;
 /// Changes in one transaction.
 const BATCH: usize = 64;
@@ -24,30 +26,28 @@ pub(crate) type Change<'c, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + 
 /// A handle to the writer.
 #[derive(Clone)]
 pub(crate) struct Writer {
-    queue: mpsc::Sender<Message>,
-}
-
-enum Message {
-    Change(Box<dyn Work>),
-    Stop,
+    queue: mpsc::Sender<Box<dyn Work>>,
 }
 
 impl Writer {
-    /// Starts the writer's task. It tells `added` whenever it has committed an entry of a webhook's queue.
+    /// Starts the writer's task, without which the process cannot go on. It notifies `added` whenever it has committed a
+    /// row of a webhook's queue.
     pub(crate) async fn start(
+        supervisor: &Supervisor,
         mut connection: SqliteConnection,
         added: Arc<Notify>,
-    ) -> Result<(Self, tokio::task::JoinHandle<()>), sqlx::Error> {
+    ) -> Result<Self, sqlx::Error> {
         let seen = Arc::new(AtomicBool::new(false));
         let mark = Arc::clone(&seen);
-        // SQLite itself tells of the rows, so that no change has to remember to.
+        // SQLite itself reports the rows, so that no change has to remember to.
         connection.lock_handle().await?.set_update_hook(move |change| {
             if change.table == "deliveries" && change.operation == SqliteOperation::Insert {
                 mark.store(true, Ordering::Relaxed);
             }
         });
         let (queue, waiting) = mpsc::channel(QUEUE);
-        Ok((Self { queue }, tokio::spawn(run(connection, waiting, seen, added))))
+        supervisor.essential("store writer", |stop| run(connection, waiting, stop, seen, added));
+        Ok(Self { queue })
     }
 
     /// Runs a change in a transaction and returns when it is on the disk. If the change fails, nothing of it stays.
@@ -58,17 +58,12 @@ impl Writer {
     {
         let (answer, answered) = oneshot::channel();
         let work = Waiting { change: Some(change), result: None, answer };
-        self.queue.send(Message::Change(Box::new(work))).await.map_err(|_| Error::Closed)?;
+        self.queue.send(Box::new(work)).await.map_err(|_| Error::Closed)?;
         answered.await.map_err(|_| Error::Closed)?
-    }
-
-    /// Tells the writer to finish what waits and close the connection.
-    pub(crate) async fn stop(&self) {
-        let _ = self.queue.send(Message::Stop).await;
     }
 }
 
-/// How a change went, before the commit.
+/// The result of a change, before the commit.
 enum Outcome {
     Done,
     Undo,
@@ -121,41 +116,44 @@ where
             (Some(Err(error)), _) | (_, Err(error)) => Err(error),
             (None, Ok(())) => Err(Error::Closed),
         };
-        // Whoever asked may have gone away; the change stands.
+        // The caller may have gone away; the change stays.
         let _ = self.answer.send(result);
     }
 }
 
+/// Writes until `stop` is cancelled and everything that waits by then is written.
 async fn run(
     mut connection: SqliteConnection,
-    mut waiting: mpsc::Receiver<Message>,
+    mut waiting: mpsc::Receiver<Box<dyn Work>>,
+    stop: CancellationToken,
     seen: Arc<AtomicBool>,
     added: Arc<Notify>,
 ) {
-    let mut stop = false;
-    while !stop {
-        let mut batch = Vec::new();
-        match waiting.recv().await {
-            Some(Message::Change(work)) => batch.push(work),
-            Some(Message::Stop) | None => stop = true,
-        }
-        while batch.len() < BATCH {
-            match waiting.try_recv() {
-                Ok(Message::Change(work)) => batch.push(work),
-                Ok(Message::Stop) => stop = true,
-                Err(_) => break,
+    loop {
+        let first = tokio::select! {
+            biased;
+            work = waiting.recv() => work,
+            () = stop.cancelled() => {
+                // From here on callers get `Closed`; what they sent before is written.
+                waiting.close();
+                waiting.recv().await
             }
+        };
+        let Some(first) = first else { break };
+        let mut batch = vec![first];
+        while let Some(work) = (batch.len() < BATCH).then(|| waiting.try_recv().ok()).flatten() {
+            batch.push(work);
         }
-        if !batch.is_empty() {
-            answer(&mut connection, batch).await;
-            if seen.swap(false, Ordering::Relaxed) {
-                added.notify_one();
-            }
+        answer(&mut connection, batch).await;
+        if seen.swap(false, Ordering::Relaxed) {
+            added.notify_one();
         }
     }
     if let Err(error) = connection.close().await {
         tracing::warn!(%error, "closing the database");
     }
+    // If all handles were dropped, the supervisor's scope is too.
+    stop.cancelled().await;
 }
 
 async fn answer(connection: &mut SqliteConnection, mut batch: Vec<Box<dyn Work>>) {

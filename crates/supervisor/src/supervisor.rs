@@ -63,6 +63,8 @@ pub struct Supervisor {
 #[derive(Debug)]
 struct Shared {
     fatal: watch::Sender<Option<Fatal>>,
+    /// How many times each task was started again.
+    restarts: Mutex<BTreeMap<&'static str, u64>>,
     panics: Panics,
 }
 
@@ -72,14 +74,11 @@ struct Scope {
     stop: CancellationToken,
     abort: CancellationToken,
     tasks: TaskTracker,
-    running: Arc<Mutex<BTreeMap<&'static str, Running>>>,
+    running: Running,
 }
 
-#[derive(Debug, Default, Clone, Copy)]
-struct Running {
-    tasks: usize,
-    restarts: u64,
-}
+/// How many tasks of each name run or wait to be started again.
+type Running = Arc<Mutex<BTreeMap<&'static str, usize>>>;
 
 impl Drop for Scope {
     fn drop(&mut self) {
@@ -97,7 +96,7 @@ impl Default for Supervisor {
 impl Supervisor {
     /// A supervisor without tasks.
     pub fn new() -> Self {
-        let shared = Shared { fatal: watch::Sender::new(None), panics: Panics::new() };
+        let shared = Shared { fatal: watch::Sender::new(None), restarts: Mutex::default(), panics: Panics::new() };
         Self { shared: Arc::new(shared), scope: Arc::new(Scope::new()) }
     }
 
@@ -192,20 +191,20 @@ impl Supervisor {
         if tokio::time::timeout(limit, self.scope.tasks.wait()).await.is_ok() {
             return Vec::new();
         }
-        let late = self.scope.running().iter().filter(|(_, state)| state.tasks > 0).map(|(name, _)| *name).collect();
+        let late = self.tasks();
         tracing::warn!(tasks = ?late, "tasks did not stop in time and are aborted");
         self.scope.abort.cancel();
         late
     }
 
-    /// How many times the task of that name was started again.
+    /// How many times the task of that name was started again, in all scopes.
     pub fn restarts(&self, name: &str) -> u64 {
-        self.scope.running().get(name).map_or(0, |state| state.restarts)
+        lock(&self.shared.restarts).get(name).copied().unwrap_or(0)
     }
 
     /// The names of the tasks of this scope that run or wait to be started again.
     pub fn tasks(&self) -> Vec<&'static str> {
-        self.scope.running().iter().filter(|(_, state)| state.tasks > 0).map(|(name, _)| *name).collect()
+        lock(&self.scope.running).iter().filter(|(_, count)| **count > 0).map(|(name, _)| *name).collect()
     }
 
     /// Makes a task of that name panic, in any scope. `false` if no task runs at all.
@@ -223,7 +222,7 @@ impl Supervisor {
 
     fn watch(&self, name: &'static str, policy: Restart) -> Watched {
         let running = Arc::clone(&self.scope.running);
-        lock(&running).entry(name).or_default().tasks += 1;
+        *lock(&running).entry(name).or_default() += 1;
         let (shared, stop) = (Arc::clone(&self.shared), self.scope.stop.clone());
         Watched { name, shared, stop, running, history: History::new(policy) }
     }
@@ -237,10 +236,6 @@ impl Scope {
             tasks: TaskTracker::new(),
             running: Arc::default(),
         }
-    }
-
-    fn running(&self) -> MutexGuard<'_, BTreeMap<&'static str, Running>> {
-        lock(&self.running)
     }
 }
 
@@ -268,14 +263,14 @@ struct Watched {
     name: &'static str,
     shared: Arc<Shared>,
     stop: CancellationToken,
-    running: Arc<Mutex<BTreeMap<&'static str, Running>>>,
+    running: Running,
     history: History,
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        if let Some(state) = lock(&self.running).get_mut(self.name) {
-            state.tasks -= 1;
+        if let Some(count) = lock(&self.running).get_mut(self.name) {
+            *count -= 1;
         }
     }
 }
@@ -307,8 +302,8 @@ impl Watched {
         };
         tracing::error!(task = self.name, reason, ?delay, "a task failed; restarting it");
         let waited = self.stop.run_until_cancelled(tokio::time::sleep(delay)).await.is_some();
-        if waited && let Some(state) = lock(&self.running).get_mut(self.name) {
-            state.restarts += 1;
+        if waited {
+            *lock(&self.shared.restarts).entry(self.name).or_default() += 1;
         }
         waited
     }

@@ -1,17 +1,11 @@
-//! `cabana server`: puts pool, network, backend and API together, and serves until it is told to end.
-
-mod base;
+//! `cabana server`: reads the settings, shows what happens, and waits for signals.
 
 use std::io::IsTerminal;
-use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use cabana_runtime::Backend;
-use cabana_runtime::native::{Native, NativeConfig};
-use cabana_server::config::{self, Config, Loaded, TlsMode};
-use cabana_server::{DataDir, Server};
-use cabana_storage::{Pool, PoolConfig, PoolKind};
+use cabana_server::config::{Config, Loaded, TlsMode};
+use cabana_server::local::{self, Observer, Programs, Started};
+use cabana_server::{Error, Progress};
 use cabana_types::env;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio_util::sync::CancellationToken;
@@ -20,6 +14,7 @@ use crate::commands::Context;
 use crate::connection::{self, variable};
 use crate::failure::{Failure, OURS, Outcome, YOURS};
 use crate::guest_program;
+use crate::output::{Output, ShareBar};
 use crate::signals::Signals;
 
 const EXAMPLES: &str = "\
@@ -33,7 +28,6 @@ The first start prepares the template `base`, which takes some minutes. Ctrl-C e
 stay up, and the next start takes them over. --print-config lists every setting; each can be set in the
 configuration file or by its variable. `cabana doctor` says whether this machine has what is needed.";
 
-const DNS_PORT: u16 = 53;
 const DEFAULT_LOG: &str = "info";
 
 /// Start a server on this machine
@@ -76,7 +70,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
         signals.recv().await;
         asked.cancel();
     });
-    serve(&loaded.config, context, shutdown).await?;
+    let programs = Programs { launcher: std::env::current_exe()?, guest: guest_program::file() };
+    let display = Display { config: &loaded.config, out: &context.out, bar: context.out.share_bar("template base") };
+    local::serve(&loaded.config, programs, &display, shutdown).await.map_err(failure)?;
     Ok(0)
 }
 
@@ -91,16 +87,6 @@ fn check_surroundings() -> Result<(), Failure> {
         .map_err(|problem| Failure::yours(format!("the guest program {problem}")).hint(guest_program::REMEDY))
 }
 
-/// Before anything is made that would have to be taken down again.
-fn check_address(listen: SocketAddr) -> Result<(), Failure> {
-    match std::net::TcpListener::bind(listen) {
-        Ok(_) => Ok(()),
-        Err(e) => {
-            Err(Failure::from(e).context(format!("cannot listen on {listen}")).hint("choose another with --listen"))
-        }
-    }
-}
-
 /// Each sandbox and each connection takes descriptors; the usual soft limit is for programs that use `select`.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
@@ -108,78 +94,60 @@ fn raise_open_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-async fn serve(config: &Config, context: &Context, shutdown: CancellationToken) -> Result<(), Failure> {
-    let data_dir = DataDir::take(&config.data_dir).map_err(|e| Failure::from(e).code(YOURS))?;
-    check_address(config.listen)?;
-    let pool = Pool::open(&config.data_dir, pool_config(config)).await.map_err(doctor)?;
-    if !pool.quotas() {
-        tracing::warn!(pool = pool.description(), "disk limits of sandboxes are not enforced");
-    }
-    let native = NativeConfig {
-        data_dir: config.data_dir.clone(),
-        program: std::env::current_exe()?,
-        guest: guest_program::file(),
-        spare_slots: usize::try_from(config.network.spare_slots)?,
-        resolvers: config.network.resolvers.iter().map(|ip| SocketAddr::new(*ip, DNS_PORT)).collect(),
+/// Adds an exit code and what to do next.
+fn failure(error: Error) -> Failure {
+    let (code, hint) = match &error {
+        Error::Path { .. } | Error::InUse { .. } => (YOURS, None),
+        Error::Listen { .. } => (YOURS, Some("choose another with --listen")),
+        Error::Machine(_) => (OURS, Some("`cabana doctor` says what this machine lacks")),
+        Error::BaseTemplate(_) => (
+            OURS,
+            Some(
+                "it needs mmdebstrap, a Debian mirror and a Python package index: `cabana doctor` checks the first, `apt-get update` the second; PIP_INDEX_URL names another index",
+            ),
+        ),
+        _ => (OURS, None),
     };
-    let native = Arc::new(Native::open(native, Arc::new(pool.clone())).await.map_err(doctor)?);
-    let served = with_backend(config, context, data_dir, &pool, Arc::clone(&native), shutdown).await;
-    // Sandboxes go on. What cannot be let go of now, the next start takes over.
-    if let Err(error) = native.close().await {
-        tracing::warn!(error = cabana_types::error::chain(&error), "could not let go of everything");
-    }
-    pool.close().await;
-    served
-}
-
-async fn with_backend(
-    config: &Config,
-    context: &Context,
-    data_dir: DataDir,
-    pool: &Pool,
-    native: Arc<Native>,
-    shutdown: CancellationToken,
-) -> Result<(), Failure> {
-    let backend = native.name();
-    let server = Server::start(config, data_dir, native).await?;
-    let base = base::Base::find(config, pool, server.templates()).await?;
-    let banner = banner(config, &server, backend, pool);
-    let mut serving = tokio::spawn(server.run(shutdown.clone()));
-    // Requests are answered meanwhile: sandboxes of an earlier start are there, and creations are told to wait.
-    let prepared = tokio::select! {
-        prepared = base.prepare(&context.out) => Some(prepared),
-        ended = &mut serving => return Ok(ended??),
-    };
-    match prepared {
-        Some(Err(failure)) => {
-            shutdown.cancel();
-            serving.await??;
-            return Err(failure);
-        }
-        _ => context.out.say(&banner),
-    }
-    Ok(serving.await??)
-}
-
-fn pool_config(config: &Config) -> PoolConfig {
-    PoolConfig {
-        image_size: (config.pool.image_gb > 0).then(|| u64::from(config.pool.image_gb) << 30),
-        kind: match config.pool.kind {
-            config::PoolKind::Auto => PoolKind::Auto,
-            config::PoolKind::Btrfs => PoolKind::Btrfs,
-            config::PoolKind::Directory => PoolKind::Plain,
-        },
+    let failure = Failure::from(error).code(code);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
     }
 }
 
-/// What goes wrong below is mostly something that the machine lacks.
-fn doctor(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
-    Failure::from(error).code(OURS).hint("`cabana doctor` says what this machine lacks")
+/// Shows on standard error what the server reports.
+struct Display<'a> {
+    config: &'a Config,
+    out: &'a Output,
+    bar: ShareBar,
+}
+
+impl Observer for Display<'_> {
+    fn base_started(&self) {
+        self.out.say("preparing the template base from Debian packages; this takes some minutes, once");
+    }
+
+    fn base_progress(&self, progress: Progress) {
+        self.bar.show(thousandths(progress.fraction), &progress.phase.to_string());
+    }
+
+    fn base_ended(&self) {
+        self.bar.finish();
+    }
+
+    fn ready(&self, server: &Started) {
+        self.out.say(&banner(self.config, server));
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
+fn thousandths(fraction: f32) -> u64 {
+    (fraction.clamp(0.0, 1.0) * 1000.0) as u64
 }
 
 /// The variables that lead E2B's clients here.
-fn exports(config: &Config, server: &Server, url: &str) -> String {
-    let mut text = match config.public_domain(server.address().port()).filter(|_| config.is_encrypted()) {
+fn exports(config: &Config, server: &Started, url: &str) -> String {
+    let mut text = match config.public_domain(server.address.port()).filter(|_| config.is_encrypted()) {
         // E2B's clients put `api.` and `PORT-ID.` before it.
         Some(domain) => format!("  export E2B_DOMAIN={domain}\n"),
         None => format!("  export E2B_API_URL={url}\n  export E2B_SANDBOX_URL={url}\n"),
@@ -193,13 +161,13 @@ fn exports(config: &Config, server: &Server, url: &str) -> String {
 }
 
 /// What a person needs to know when it serves. The key itself is told only by its file, so that it is in no log.
-fn banner(config: &Config, server: &Server, backend: &str, pool: &Pool) -> String {
-    let url = connection::local_url(config, server.address());
+fn banner(config: &Config, server: &Started) -> String {
+    let url = connection::local_url(config, server.address);
     let key = config.key_file();
     let key = key.display();
     let version = env!("CARGO_PKG_VERSION");
     // Only its hash is in the store: this and the file are where it can be read. A log is no place for it, others may read that.
-    let key_is = match server.fresh_key().filter(|_| std::io::stdout().is_terminal()) {
+    let key_is = match server.fresh_key.as_ref().filter(|_| std::io::stdout().is_terminal()) {
         Some(fresh) => format!("The API key is {}, kept in {key}", fresh.expose()),
         None => format!("The API key is in {key}"),
     };
@@ -212,7 +180,8 @@ For E2B's SDKs and command line:
 {address}  export E2B_API_KEY=\"$(cat {key})\"
 ",
         address = exports(config, server, &url),
-        pool = pool.description(),
+        backend = server.isolation,
+        pool = server.pool,
     );
     let local = connection::local_server();
     if local.is_ok_and(|found| connection::local_url(&found, found.listen) == url && found.data_dir == config.data_dir)
@@ -224,4 +193,17 @@ For E2B's SDKs and command line:
         ));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares() {
+        assert_eq!(thousandths(0.0), 0);
+        assert_eq!(thousandths(0.5), 500);
+        assert_eq!(thousandths(7.0), 1000);
+        assert_eq!(thousandths(f32::NAN), 0);
+    }
 }

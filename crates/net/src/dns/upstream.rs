@@ -13,7 +13,7 @@ use super::packet::{Query, Verdict};
 use super::resolvers::Resolvers;
 
 /// After this the sandbox has given up, too.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The least time that one resolver is given.
 const LEAST_TRY: Duration = Duration::from_secs(1);
@@ -21,7 +21,7 @@ const LEAST_TRY: Duration = Duration::from_secs(1);
 /// Longest answer taken over UDP; a longer one is fetched over TCP.
 const LONGEST_UDP: usize = 8192;
 
-/// Packets that are not the answer, before we suspect somebody of guessing.
+/// Packets that are not the answer, after which we assume that someone is guessing ids.
 const MOST_STRANGERS: usize = 32;
 
 #[derive(Debug)]
@@ -43,10 +43,10 @@ impl Upstream {
         if servers.is_empty() {
             return None;
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         // A packet can get lost: even a single resolver is asked twice.
         let tries = servers.len().max(2);
-        let share = (PATIENCE / u32::try_from(tries).unwrap_or(u32::MAX)).max(LEAST_TRY);
+        let share = (TIMEOUT / u32::try_from(tries).unwrap_or(u32::MAX)).max(LEAST_TRY);
         let start = self.good.load(Ordering::Relaxed);
         let mut fallback = None;
         for attempt in 0..tries {
@@ -57,7 +57,7 @@ impl Upstream {
                     self.good.store(number, Ordering::Relaxed);
                     return Some(query.own(answer));
                 }
-                // "I cannot" is an answer if nobody knows better.
+                // A failure is the answer if no other resolver has a better one.
                 Ok(Ok((answer, true))) => fallback = Some(answer),
                 Ok(Err(_)) | Err(_) => {}
             }
@@ -75,7 +75,7 @@ async fn fetch(server: SocketAddr, query: &Query, tcp: bool) -> io::Result<(Vec<
     if !verdict.truncated {
         return Ok((short, verdict.failed));
     }
-    match timeout(PATIENCE / 2, over_tcp(server, query)).await {
+    match timeout(TIMEOUT / 2, over_tcp(server, query)).await {
         Ok(Ok((whole, verdict))) if tcp || whole.len() <= query.limit() => Ok((whole, verdict.failed)),
         // A sender over UDP learns from the short answer to come back over TCP.
         _ if !tcp => Ok((short, verdict.failed)),

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use cabana_net::{Network, Slot};
+use cabana_supervisor::Supervisor;
 use hickory_proto::op::{Edns, Message, MessageType, OpCode, Query, ResponseCode};
 use hickory_proto::rr::{Name, RecordType};
 
@@ -62,14 +63,18 @@ fn ask_tcp(stream: &mut TcpStream, message: &Message) -> Message {
     Message::from_vec(&answer).unwrap()
 }
 
-async fn udp(slot: &Slot, name: &'static str, limit: Option<u16>) -> Message {
+pub(crate) async fn udp(slot: &Slot, name: &'static str, limit: Option<u16>) -> Message {
     inside(&slot.netns, move || ask_udp(&query(name, limit)).expect("an answer")).await
+}
+
+pub(crate) async fn ask_over_tcp(slot: &Slot, name: &'static str) -> Message {
+    inside(&slot.netns, move || ask_tcp(&mut TcpStream::connect((SERVER, 53)).unwrap(), &query(name, None))).await
 }
 
 async fn open(machine: &Arc<Machine>, resolvers: Vec<SocketAddr>) -> Network {
     let mut config = machine.config();
     config.resolvers = resolvers;
-    Network::open(config, &[]).await.unwrap()
+    Network::open(config, &[], &Supervisor::new()).await.unwrap()
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Who can reach whom.
 
+use cabana_supervisor::Supervisor;
 use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::time::Duration;
 
@@ -188,7 +189,7 @@ fn two_servers_live_side_by_side() {
         config.instance = "t".into();
         config.run_dir = machine.dir.path().join("second");
         config.block = Ipv4Addr::new(100, 97, 0, 0);
-        let second = cabana_net::Network::open(config, &[]).await.unwrap();
+        let second = cabana_net::Network::open(config, &[], &Supervisor::new()).await.unwrap();
         let (a, b) = (first.acquire(true).await.unwrap(), second.acquire(true).await.unwrap());
         let port = listen(&machine.outside, PUBLIC).await;
         assert!(reach(&a, PUBLIC, port).await.is_some());

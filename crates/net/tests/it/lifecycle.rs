@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cabana_net::{Counts, Error, Network};
+use cabana_supervisor::Supervisor;
 
 use crate::machine::{PUBLIC, alive, cut, inside, listen, no_reach, on_machine, reach, sh};
 
@@ -36,7 +37,7 @@ fn a_failed_start_leaves_nothing() {
         let before = machine.picture();
         // Somebody else is the name server of all addresses.
         let other = std::net::TcpListener::bind("0.0.0.0:53").unwrap();
-        assert!(matches!(Network::open(machine.config(), &[]).await, Err(Error::DnsBind { .. })));
+        assert!(matches!(Network::open(machine.config(), &[], &Supervisor::new()).await, Err(Error::DnsBind { .. })));
         assert_eq!(machine.picture(), before);
         drop(other);
         machine.open().await.close().await.unwrap();
@@ -50,7 +51,7 @@ fn comes_to_rest_after_many_cycles() {
         let mut config = machine.config();
         config.slots = 64;
         config.spare = 4;
-        let network = Arc::new(Network::open(config, &[]).await.unwrap());
+        let network = Arc::new(Network::open(config, &[], &Supervisor::new()).await.unwrap());
         network.settled().await;
         let rest = Counts { ready: 4, ..Counts::default() };
         assert_eq!(network.counts(), rest);
@@ -91,7 +92,7 @@ fn the_limit_holds() {
             let mut config = machine.config();
             config.slots = 3;
             config.spare = spare;
-            let network = Network::open(config, &[]).await.unwrap();
+            let network = Network::open(config, &[], &Supervisor::new()).await.unwrap();
             let mut slots = Vec::new();
             for _ in 0..3 {
                 slots.push(network.acquire(true).await.unwrap());
@@ -117,7 +118,7 @@ fn a_caller_that_goes_away_loses_no_slot() {
         let mut config = machine.config();
         config.slots = 6;
         config.spare = 1;
-        let network = Network::open(config, &[]).await.unwrap();
+        let network = Network::open(config, &[], &Supervisor::new()).await.unwrap();
         for n in 0..60_u32 {
             let acquire = network.acquire(n % 2 == 0);
             if let Ok(slot) = tokio::time::timeout(Duration::from_micros(u64::from(n % 12) * 150), acquire).await {
@@ -145,7 +146,8 @@ fn running_sandboxes_survive_a_restart() {
         // The server dies; the next one takes over.
         drop(network);
         assert!(alive(&mut stream));
-        let network = Network::open(machine.config(), &[slot.index, offline.index, 39]).await.unwrap();
+        let network =
+            Network::open(machine.config(), &[slot.index, offline.index, 39], &Supervisor::new()).await.unwrap();
         assert!(alive(&mut stream));
         let adopted = network.adopted(slot.index).unwrap();
         let inode = |slot: &cabana_net::Slot| rustix::fs::fstat(slot.netns.as_fd()).unwrap().st_ino;
@@ -158,7 +160,7 @@ fn running_sandboxes_survive_a_restart() {
         // Stopping in order keeps them, too.
         network.close().await.unwrap();
         assert!(alive(&mut stream));
-        let network = Network::open(machine.config(), &[slot.index]).await.unwrap();
+        let network = Network::open(machine.config(), &[slot.index], &Supervisor::new()).await.unwrap();
         assert!(alive(&mut stream));
         assert!(network.adopted(offline.index).is_none());
         network.release(slot.index).await.unwrap();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cabana_net::{Network, NetworkConfig, Slot};
+use cabana_supervisor::Supervisor;
 use nix::sched::{CloneFlags, setns, unshare};
 use tempfile::TempDir;
 
@@ -86,7 +87,7 @@ impl Machine {
     }
 
     pub(crate) async fn open(&self) -> Network {
-        Network::open(self.config(), &[]).await.unwrap()
+        Network::open(self.config(), &[], &Supervisor::new()).await.unwrap()
     }
 
     /// What is there of networks: links, addresses, routes, rules, mounts.

@@ -7,3 +7,4 @@ mod lifecycle;
 mod machine;
 mod resolver;
 mod slot;
+mod supervision;

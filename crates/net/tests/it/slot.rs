@@ -1,5 +1,6 @@
 //! What a sandbox finds in its namespace.
 
+use cabana_supervisor::Supervisor;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::time::Instant;
 
@@ -64,7 +65,7 @@ fn slots_are_quick() {
         config.slots = 300;
         config.spare = 100;
         let start = Instant::now();
-        let network = cabana_net::Network::open(config, &[]).await.unwrap();
+        let network = cabana_net::Network::open(config, &[], &Supervisor::new()).await.unwrap();
         let opened = start.elapsed();
         network.settled().await;
         let filled = start.elapsed() - opened;

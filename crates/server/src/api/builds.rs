@@ -92,8 +92,8 @@ pub(super) async fn start_build(
     if build.status != BuildStatus::Waiting {
         return Err(cabana_store::Error::BuildStatus { id: build.id, status: build.status.as_str() }.into());
     }
-    let order = app.order(&caller.team, build, request).await?;
-    app.builds.start(order).await?;
+    let spec = app.build_spec(&caller.team, build, request).await?;
+    app.builds.start(spec).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -114,10 +114,22 @@ pub(super) async fn cancel_build(
         BuildStatus::Waiting => {
             app.store.fail_build(build.id, None, CANCELLED.to_owned(), Timestamp::now()).await?;
         }
-        BuildStatus::Building => app.builds.cancel(&build.id).await,
+        BuildStatus::Building => {
+            if !app.builds.cancel(&build.id).await {
+                return Err(Refusal::build_not_ended(&build.id));
+            }
+        }
         BuildStatus::Ready | BuildStatus::Error => {}
     }
     Ok(StatusCode::NO_CONTENT)
+}
+
+impl Refusal {
+    /// A cancelled build that takes long to end.
+    pub(super) fn build_not_ended(build: &BuildId) -> Self {
+        let text = format!("The build {build} was cancelled, but has not ended yet; try again in a minute");
+        Self::new(ErrorCode::BuildStateConflict, text)
+    }
 }
 
 impl App {

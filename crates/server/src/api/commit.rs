@@ -16,7 +16,7 @@ use super::body::OptionalBody;
 use super::sandbox_ref::SandboxRef;
 use super::templates::shown;
 use crate::auth::Caller;
-use crate::builds::{Order, Origin, Recipe};
+use crate::builds::{BuildSpec, Origin, Recipe};
 use crate::error::Refusal;
 use crate::lifecycle::Lifecycle;
 
@@ -55,7 +55,7 @@ impl App {
             self.store.fail_build(build, None, refusal.message().to_owned(), Timestamp::now()).await?;
             return Err(refusal);
         }
-        self.builds.ended(&build).await;
+        self.builds.wait(&build).await;
         let ended = self.store.build(&build).await?.ok_or_else(|| Refusal::no_build(build.as_str()))?;
         if ended.status != BuildStatus::Ready {
             let why = ended.error.unwrap_or_else(|| "the build did not end".to_owned());
@@ -69,7 +69,7 @@ impl App {
     /// Copies the sandbox's disk, and begins a build with the copy.
     async fn begin_commit(&self, sandbox: &Sandbox, template: &Row, build: &BuildId) -> Result<(), Refusal> {
         let copy = self.lifecycle.lend_copy(&sandbox.id).await?;
-        let order = Order {
+        let spec = BuildSpec {
             team: template.team.clone(),
             template: template.id.clone(),
             build: build.clone(),
@@ -80,7 +80,7 @@ impl App {
             ready: None,
             force: false,
         };
-        let started = self.builds.start(order).await;
+        let started = self.builds.start(spec).await;
         if started.is_err() {
             self.lifecycle.return_copy(&copy.id).await;
         }

@@ -71,7 +71,9 @@ pub(super) async fn delete_template(
     // Looked at before as well: a refusal ends no build.
     app.store.check_template_unused(&template.id).await?;
     for build in app.store.builds_under_way(&template.id).await? {
-        app.builds.cancel(&build).await;
+        if !app.builds.cancel(&build).await {
+            return Err(Refusal::build_not_ended(&build));
+        }
     }
     let builds = app.store.delete_template(template.id).await?;
     app.builds.remove_trees(&builds).await;

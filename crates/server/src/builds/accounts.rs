@@ -1,4 +1,5 @@
-//! Users and groups of a root filesystem, for `COPY --chown`. The files belong to strangers: they are opened below the root and read within bounds.
+//! Users and groups of a root filesystem, for `COPY --chown`. The files are untrusted: they are opened below the root and
+//! only read up to a limit.
 
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};

@@ -12,8 +12,8 @@ use cabana_store::{Boot, BuildStatus, Snapshot};
 use cabana_types::{BuildId, TemplateId};
 use tokio_util::sync::CancellationToken;
 
+use super::build_task::BuildTask;
 use super::failure::Failure;
-use super::job::Job;
 use crate::failpoint;
 
 /// The name of the log's part that is about it.
@@ -28,16 +28,16 @@ const ATTEMPTS: u32 = 3;
 
 /// A tree and the key of everything that made it.
 #[derive(Debug, Clone)]
-pub(super) struct Ground {
+pub(super) struct Layer {
     /// Where it is.
     pub(super) tree: Tree,
     /// What it is called in the keys of what follows.
     pub(super) key: Digest,
 }
 
-impl Ground {
+impl Layer {
     /// What a step of this key left.
-    pub(super) fn layer(key: Digest) -> Self {
+    pub(super) fn of_key(key: Digest) -> Self {
         Self { tree: Tree::Layer(key.hex()), key }
     }
 
@@ -48,24 +48,24 @@ impl Ground {
 
     /// A copy of a sandbox's disk, with the template under it.
     pub(super) fn disk(copy: &TemplateId) -> Self {
-        Self::layer(Digest::of(format!("disk {copy}").as_bytes()))
+        Self::of_key(Digest::of(format!("disk {copy}").as_bytes()))
     }
 }
 
 /// A base, and how it wants to be run.
 #[derive(Debug, Clone)]
-pub(super) struct Begun {
-    pub(super) ground: Ground,
+pub(super) struct ResolvedBase {
+    pub(super) layer: Layer,
     pub(super) defaults: Defaults,
     /// It is a template here, where everything is as sandboxes expect it.
     pub(super) is_template: bool,
 }
 
-impl Job {
+impl BuildTask {
     /// The base of this name.
-    pub(super) async fn begin(&self, name: &str, credentials: Option<&Credentials>) -> Result<Begun, Failure> {
+    pub(super) async fn begin(&self, name: &str, credentials: Option<&Credentials>) -> Result<ResolvedBase, Failure> {
         let wrong = |error: cabana_image::Error| Failure::image(BASE, &error);
-        if let Some(archive) = self.order.uploaded_image(name) {
+        if let Some(archive) = self.spec.uploaded_image(name) {
             return self.begin_with_uploaded_image(name, archive).await;
         }
         if let Some(template) = name.strip_prefix(OWN) {
@@ -78,18 +78,18 @@ impl Job {
     }
 
     /// Nothing at all.
-    pub(super) async fn begin_with_nothing(&self) -> Result<Begun, Failure> {
-        let ground = Ground::layer(Digest::of(b"scratch"));
-        if !self.pool.has_tree(&ground.tree).await {
+    pub(super) async fn begin_with_nothing(&self) -> Result<ResolvedBase, Failure> {
+        let layer = Layer::of_key(Digest::of(b"scratch"));
+        if !self.pool.has_tree(&layer.tree).await {
             let failed = |error: cabana_storage::Error| Failure::storage(BASE, &error);
-            self.pool.begin_layer(&ground.key.hex(), None).await.map_err(failed)?.commit().await.map_err(failed)?;
+            self.pool.begin_layer(&layer.key.hex(), None).await.map_err(failed)?.commit().await.map_err(failed)?;
         }
-        self.used(&ground);
-        Ok(Begun { ground, defaults: Defaults::default(), is_template: false })
+        self.used(&layer);
+        Ok(ResolvedBase { layer, defaults: Defaults::default(), is_template: false })
     }
 
     /// A finished build.
-    pub(super) fn begin_with_build(&self, build: &BuildId, boot: &Boot) -> Begun {
+    pub(super) fn begin_with_build(&self, build: &BuildId, boot: &Boot) -> ResolvedBase {
         let mut env = boot.env.clone();
         env.entry("PATH".to_owned()).or_insert_with(|| PATH.to_owned());
         let defaults = Defaults {
@@ -100,19 +100,19 @@ impl Job {
             healthcheck: boot.ready.clone().unwrap_or_default(),
             ..Defaults::default()
         };
-        Begun { ground: Ground::build(build), defaults, is_template: true }
+        ResolvedBase { layer: Layer::build(build), defaults, is_template: true }
     }
 
     /// A copy of a sandbox's disk: what the sandbox saw becomes a tree.
-    pub(super) async fn begin_with_disk(&self, copy: &Snapshot) -> Result<Begun, Failure> {
+    pub(super) async fn begin_with_disk(&self, copy: &Snapshot) -> Result<ResolvedBase, Failure> {
         self.log.info(BASE, format!("FROM the disk of sandbox {}", copy.sandbox));
-        let ground = Ground::disk(&copy.id);
-        if !self.pool.has_tree(&ground.tree).await {
+        let layer = Layer::disk(&copy.id);
+        if !self.pool.has_tree(&layer.tree).await {
             let cancel = CancellationToken::new();
             // A build that is ended drops this.
             let _ends = cancel.clone().drop_guard();
             let limits = PackLimits { bytes: self.unpack_limits().bytes, ..PackLimits::default() };
-            let key = ground.key.hex();
+            let key = layer.key.hex();
             let merged = self.pool.layer_from_snapshot(&copy.id, &copy.build, &key, limits, &cancel).await;
             let merged = merged.map_err(|error| Failure::storage(BASE, &error))?;
             failpoint::hit("build.merged");
@@ -121,20 +121,20 @@ impl Job {
                 self.log.warn(BASE, format!("left out {} sockets and devices: {names}", merged.skipped));
             }
         }
-        if self.order.lent().is_none() {
-            self.used(&ground);
+        if self.spec.lent().is_none() {
+            self.used(&layer);
         }
-        Ok(Begun { ground, ..self.begin_with_build(&copy.build, &copy.boot) })
+        Ok(ResolvedBase { layer, ..self.begin_with_build(&copy.build, &copy.boot) })
     }
 
-    async fn begin_with_template(&self, name: &str) -> Result<Begun, Failure> {
+    async fn begin_with_template(&self, name: &str) -> Result<ResolvedBase, Failure> {
         let (alias, tag) = name.split_once(':').unwrap_or((name, "default"));
         let store = &self.builds.store;
         let failed = |error: cabana_store::Error| Failure::store(BASE, &error);
         let missing = || {
             Failure::new(BASE, format!("there is no template {:?} with a finished build", super::failure::short(name)))
         };
-        let team = &self.order.team;
+        let team = &self.spec.team;
         // The team's own snapshots first, as everywhere: a name must not come to mean another team's template.
         if tag == "default"
             && let Some(snapshot) = store.snapshot_called(team, alias).await.map_err(failed)?
@@ -155,7 +155,7 @@ impl Job {
         &self,
         reference: &Reference,
         credentials: Option<&Credentials>,
-    ) -> Result<Begun, Failure> {
+    ) -> Result<ResolvedBase, Failure> {
         let wrong = |error: cabana_image::Error| Failure::image(BASE, &error);
         self.log.info(BASE, format!("FROM {reference}"));
         let registry = Registry::new(self.builds.sources.clone(), self.builds.patience.clone());
@@ -177,9 +177,9 @@ impl Job {
         self.begin_with(image).await
     }
 
-    async fn begin_with_uploaded_image(&self, name: &str, archive: &str) -> Result<Begun, Failure> {
+    async fn begin_with_uploaded_image(&self, name: &str, archive: &str) -> Result<ResolvedBase, Failure> {
         self.log.info(BASE, format!("FROM {name}, which was uploaded"));
-        let file = self.builds.files.path(&self.order.team, archive);
+        let file = self.builds.files.path(&self.spec.team, archive);
         let (name, blobs, stop) = (name.to_owned(), self.builds.blobs.clone(), self.stop.clone());
         let most = self.unpack_limits().bytes;
         let image = self.blocking(BASE, move || layout::import(&file, Some(&name), &blobs, most, &stop)).await?;
@@ -187,20 +187,20 @@ impl Job {
     }
 
     /// An image whose layers are here.
-    async fn begin_with(&self, image: Image) -> Result<Begun, Failure> {
+    async fn begin_with(&self, image: Image) -> Result<ResolvedBase, Failure> {
         let defaults = image.config.config.clone();
-        let ground = Ground::layer(Digest::of(format!("image {}", image.digest).as_bytes()));
+        let layer = Layer::of_key(Digest::of(format!("image {}", image.digest).as_bytes()));
         self.remember_image(image.digest);
-        if !self.pool.has_tree(&ground.tree).await {
-            self.assemble(image, &ground).await?;
+        if !self.pool.has_tree(&layer.tree).await {
+            self.assemble(image, &layer).await?;
         }
-        self.used(&ground);
-        Ok(Begun { ground, defaults, is_template: false })
+        self.used(&layer);
+        Ok(ResolvedBase { layer, defaults, is_template: false })
     }
 
-    async fn assemble(&self, image: Image, ground: &Ground) -> Result<(), Failure> {
+    async fn assemble(&self, image: Image, layer: &Layer) -> Result<(), Failure> {
         let failed = |error: cabana_storage::Error| Failure::storage(BASE, &error);
-        let new = self.pool.begin_layer(&ground.key.hex(), None).await.map_err(failed)?;
+        let new = self.pool.begin_layer(&layer.key.hex(), None).await.map_err(failed)?;
         let root = new.open().map_err(failed)?;
         let (log, stop, limits) = (self.log.clone(), self.stop.clone(), self.unpack_limits());
         let assembled = self
@@ -216,9 +216,9 @@ impl Job {
         new.commit().await.map_err(failed)
     }
 
-    /// What unpacking may bring: no more than the disk that the template asks for.
+    /// The limit on what is unpacked: the size of the template's disk.
     pub(super) fn unpack_limits(&self) -> Limits {
-        Limits { bytes: u64::from(self.order.resources.disk_mb) << 20, ..Limits::default() }
+        Limits { bytes: u64::from(self.spec.resources.disk_mb) << 20, ..Limits::default() }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::lifecycle::BuildSandboxError;
 
 /// Why a build failed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Failure {
     /// `base`, `finalize` or the number of a step, from 1.
     pub(super) step: String,
@@ -47,7 +47,7 @@ impl From<cabana_image::dockerfile::DockerfileError> for Failure {
     }
 }
 
-/// What is told of a command that did not end well.
+/// The failure of a command.
 pub(super) fn of_command(step: &str, command: &str, status: &str, memory: bool, tail: &str) -> Failure {
     let mut message = format!("failed to run command '{}': {status}", short(command));
     if !tail.is_empty() {

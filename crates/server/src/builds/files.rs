@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
 
-/// Uploads under way at once; more wait.
+/// Uploads at the same time; further ones wait.
 const AT_ONCE: usize = 16;
 /// For how long they do.
 const TURN: Duration = Duration::from_secs(60);
@@ -133,7 +133,7 @@ impl Files {
         Ok(())
     }
 
-    /// Removes archives that nobody has asked about since a time. Answers how many.
+    /// Removes archives that were not used since a time. Returns their number.
     pub fn sweep(&self, older_than: SystemTime) -> io::Result<usize> {
         self.each(|path, modified| !is_draft(path) && modified < older_than)
     }
@@ -144,7 +144,7 @@ impl Files {
         self.dir.join(team.as_str()).join(name)
     }
 
-    /// Makes room for an archive, and a draft that takes it: what is still to come counts for those who come meanwhile.
+    /// Reserves room for an archive and makes its draft. The reservation counts for concurrent uploads.
     fn admit(&self, team: &TeamId, length: u64) -> Result<Draft, ReceiveError> {
         let _alone = self.admission.lock().unwrap_or_else(PoisonError::into_inner);
         let draft = self.draft(team)?;
@@ -170,7 +170,7 @@ impl Files {
         Ok(bytes)
     }
 
-    /// Removes a team's oldest archives until the rest is no more than it may have.
+    /// Removes a team's oldest archives until the rest is within its limit.
     fn make_room(&self, team: &TeamId) -> Result<(), ReceiveError> {
         let (mut used, mut old) = (0, Vec::new());
         let young = SystemTime::now() - YOUNG;
@@ -215,7 +215,7 @@ impl Files {
         Ok(removed)
     }
 
-    /// Shows every file of every team. One that goes meanwhile is no error.
+    /// Calls a function with every file of every team. A file that is deleted concurrently is no error.
     fn visit(&self, mut show: impl FnMut(&Path, &Metadata) -> io::Result<()>) -> io::Result<()> {
         for team in std::fs::read_dir(&self.dir)? {
             let team = team?;
@@ -409,7 +409,7 @@ mod tests {
     async fn what_is_announced_counts_as_written() {
         let dir = tempfile::tempdir().expect("directory");
         let free = rustix::fs::statvfs(dir.path()).expect("there");
-        // So large that what others do on this disk meanwhile does not count.
+        // So large that other activity on this disk does not matter.
         let part = free.f_bavail * free.f_frsize / 8;
         let files = Files::open(dir.path(), Room { one: u64::MAX, team: u64::MAX, spare: 4 * part }).expect("open");
         assert!(matches!(files.admit(&team("a"), 6 * part), Err(ReceiveError::NoSpace)));

@@ -5,33 +5,32 @@ use std::os::fd::AsFd;
 
 use cabana_image::Digest;
 use cabana_runtime::{DiskSource, Root};
+use cabana_store::{CacheKey, CacheKind};
 use rustix::fs::{Mode, OFlags};
 
 use super::accounts;
+use super::build_task::{BuildOutput, BuildTask};
 use super::failure::{Failure, short};
-use super::job::{Job, Made};
 use crate::failpoint;
 use crate::lifecycle::BuildSandboxSpec;
 
 /// The name of the log's part that is about it.
 pub(super) const FINALIZE: &str = "finalize";
-/// A file that tells programs inside where they are, as in E2B's sandboxes.
+/// A file by which programs inside know where they run, as in E2B's sandboxes.
 const ORIGIN: &str = ".e2b";
 /// What login shells read, and the file there that is ours.
 const PROFILES: &str = "etc/profile.d";
 const PROFILE: &str = "zz-template.sh";
 const PLACE: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
-/// How start commands that were tried are remembered among the layers.
-const TRIED: &str = "tried-";
 
-impl Job {
-    pub(super) async fn finish(&self, made: &Made) -> Result<(), Failure> {
-        let build = &self.order.build;
+impl BuildTask {
+    pub(super) async fn finish(&self, output: &BuildOutput) -> Result<(), Failure> {
+        let build = &self.spec.build;
         let failed = |error: cabana_storage::Error| Failure::storage(FINALIZE, &error);
-        let new = self.pool.begin_build_from(build, &made.ground.tree).await.map_err(failed)?;
+        let new = self.pool.begin_build_from(build, &output.layer.tree).await.map_err(failed)?;
         let root = new.open().map_err(failed)?;
-        let text = format!("TEMPLATE_ID={}\nBUILD_ID={build}\n", self.order.template);
-        let path = made.boot.env.get("PATH").map(|path| profile(path));
+        let text = format!("TEMPLATE_ID={}\nBUILD_ID={build}\n", self.spec.template);
+        let path = output.boot.env.get("PATH").map(|path| profile(path));
         self.blocking(FINALIZE, move || {
             let written = write_new(&root, ORIGIN, &text).and_then(|()| {
                 match (path, accounts::open_inside(&root, PROFILES, PLACE)) {
@@ -39,52 +38,53 @@ impl Job {
                     _ => Ok(()),
                 }
             });
-            written.map_err(|source| cabana_image::Error::Io { action: "write what tells of the template", source })
+            written
+                .map_err(|source| cabana_image::Error::Io { action: "write the files that name the template", source })
         })
         .await?;
         new.commit().await.map_err(failed)?;
         failpoint::hit("build.committed");
-        if made.boot.start.is_some() || made.boot.ready.is_some() {
-            self.try_start_once(made).await?;
+        if output.boot.start.is_some() || output.boot.ready.is_some() {
+            self.try_start_once(output).await?;
         }
         Ok(())
     }
 
     /// Tries it, unless the same was tried before.
-    async fn try_start_once(&self, made: &Made) -> Result<(), Failure> {
+    async fn try_start_once(&self, output: &BuildOutput) -> Result<(), Failure> {
         let tried =
-            format!("{:?} {:?} {:?} {:?}", made.ground.key, made.boot, self.order.resources, self.order.template);
-        let key = format!("{TRIED}{}", Digest::of(tried.as_bytes()).hex());
-        let known = self.builds.store.layers_by_use().await.map_err(|error| Failure::store(FINALIZE, &error))?;
-        if !self.order.force && known.iter().any(|(layer, _)| *layer == key) {
+            format!("{:?} {:?} {:?} {:?}", output.layer.key, output.boot, self.spec.resources, self.spec.template);
+        let key = CacheKey::new(CacheKind::Start, Digest::of(tried.as_bytes()).hex());
+        let known = self.builds.store.is_cached(&key).await.map_err(|error| Failure::store(FINALIZE, &error))?;
+        if !self.spec.force && known {
             self.log.info(FINALIZE, "CACHED the start command was tried before");
         } else {
-            self.try_start(made).await?;
+            self.try_start(output).await?;
         }
         self.note_use(key);
         Ok(())
     }
 
     /// Brings a sandbox up as its users will, and throws it away.
-    async fn try_start(&self, made: &Made) -> Result<(), Failure> {
+    async fn try_start(&self, output: &BuildOutput) -> Result<(), Failure> {
         self.log.info(FINALIZE, "trying the start command");
         let spec = BuildSandboxSpec {
-            template: self.order.template.clone(),
-            root: Root::Build { build: self.order.build.clone(), disk: DiskSource::New },
-            resources: self.order.resources,
-            boot: made.boot.clone(),
+            template: self.spec.template.clone(),
+            root: Root::Build { build: self.spec.build.clone(), disk: DiskSource::New },
+            resources: self.spec.resources,
+            boot: output.boot.clone(),
         };
         let sandbox = self.builds.lifecycle.build_sandbox(spec).await.map_err(|e| Failure::sandbox(FINALIZE, &e))?;
         let ready = sandbox.ready(self.builds.lifecycle.ready_limit().min(self.time_left())).await;
         sandbox.remove().await;
         ready.map_err(|message| {
-            let told = |what, command: &Option<Vec<String>>| {
+            let shown = |what, command: &Option<Vec<String>>| {
                 command
                     .as_ref()
                     .map(|command| format!("\nThe {what} command: {}", short(&command.join(" "))))
                     .unwrap_or_default()
             };
-            let (start, check) = (told("start", &made.boot.start), told("ready", &made.boot.ready));
+            let (start, check) = (shown("start", &output.boot.start), shown("ready", &output.boot.ready));
             Failure::hinted(FINALIZE, format!("{message}{start}{check}"))
         })
     }

@@ -1,4 +1,5 @@
-//! The log of one build: lines are gathered and written together, so that a chatty step does not cost a transaction a line.
+//! The log of one build. Lines are collected and written together, so that a chatty step does not cost a transaction per
+//! line.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 /// How long lines wait for others.
 const GATHER: Duration = Duration::from_millis(150);
-/// Lines that wait at most: what a step writes faster than that is counted and left out.
+/// Lines that may wait: what a step writes faster than that is counted and left out.
 const MOST_WAITING: usize = 2000;
 /// Lines of a step's output that a failure shows.
 pub(super) const TAIL: usize = 20;
@@ -27,6 +28,9 @@ struct Inner {
     store: Store,
     build: BuildId,
     waiting: Mutex<Waiting>,
+    /// Held while lines are written, so that closing waits for them.
+    writing: tokio::sync::Mutex<()>,
+    closed: CancellationToken,
 }
 
 #[derive(Debug, Default)]
@@ -37,7 +41,8 @@ struct Waiting {
 
 impl Log {
     pub(super) fn new(store: Store, build: BuildId) -> Self {
-        Self { inner: Arc::new(Inner { store, build, waiting: Mutex::default() }) }
+        let (waiting, writing, closed) = Default::default();
+        Self { inner: Arc::new(Inner { store, build, waiting, writing, closed }) }
     }
 
     pub(super) fn write(&self, level: LogLevel, step: Option<&str>, message: impl Into<String>) {
@@ -58,8 +63,9 @@ impl Log {
         self.write(LogLevel::Warn, Some(step), message);
     }
 
-    /// Writes what has gathered.
-    pub(super) async fn flush(&self) {
+    /// Writes what was collected.
+    async fn flush(&self) {
+        let _writing = self.inner.writing.lock().await;
         let Waiting { mut lines, left_out } = std::mem::take(&mut *self.waiting());
         if left_out > 0 {
             let message = format!("{left_out} lines came too fast and are left out");
@@ -72,18 +78,17 @@ impl Log {
         }
     }
 
-    /// Writes now and then, until told otherwise.
-    pub(super) async fn keep_flushing(self, done: CancellationToken) {
-        loop {
-            let ended = tokio::select! {
-                () = done.cancelled() => true,
-                () = tokio::time::sleep(GATHER) => false,
-            };
+    /// Writes from time to time, until the log is closed.
+    pub(super) async fn keep_flushing(self) {
+        while self.inner.closed.run_until_cancelled(tokio::time::sleep(GATHER)).await.is_some() {
             self.flush().await;
-            if ended {
-                return;
-            }
         }
+    }
+
+    /// Writes everything. Nothing is written after this returns.
+    pub(super) async fn close(&self) {
+        self.inner.closed.cancel();
+        self.flush().await;
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {

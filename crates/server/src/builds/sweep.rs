@@ -1,50 +1,43 @@
-//! Removing what builds no longer need: layers that were not used for long, blobs of images, uploads, and builds that nothing leads to.
+//! Removes what builds no longer need: layers, images and uploads that were not used for long, and builds that nothing
+//! refers to.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use cabana_image::Digest;
 use cabana_storage::Pool;
+use cabana_store::{CacheKey, CacheKind};
 use cabana_types::BuildId;
 use cabana_types::error::chain;
 use jiff::{SignedDuration, Timestamp};
+use tokio_util::sync::CancellationToken;
 
 use super::Builds;
 
-/// How often.
+/// The time between sweeps.
 const EVERY: Duration = Duration::from_secs(600);
-/// Layers that are kept at most, however young.
-const MOST_LAYERS: usize = 2000;
-/// How the images whose blobs are kept are remembered among the layers.
-const MANIFEST: &str = "manifest-";
-
-/// What an image is called where the use of layers is noted.
-pub(super) fn manifest_key(digest: Digest) -> String {
-    format!("{MANIFEST}{}", digest.hex())
-}
+/// Entries of each kind that the build cache keeps, however young.
+const MOST_ENTRIES: usize = 2000;
 
 impl Builds {
-    pub(super) async fn keep_sweeping(self: Arc<Self>) {
-        let mut strangers = HashSet::new();
-        loop {
-            tokio::select! {
-                () = self.stopping.cancelled() => return,
-                () = tokio::time::sleep(EVERY) => {}
+    pub(super) async fn keep_sweeping(self: Arc<Self>, stop: CancellationToken) {
+        let mut unknown_before = HashSet::new();
+        while stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_some() {
+            if let Some(pool) = self.lifecycle.pool().cloned() {
+                self.sweep(&pool, &mut unknown_before).await;
             }
-            let Some(pool) = self.lifecycle.pool().cloned() else { return };
-            self.sweep(&pool, &mut strangers).await;
         }
     }
 
-    async fn sweep(&self, pool: &Pool, strangers: &mut HashSet<BuildId>) {
+    async fn sweep(&self, pool: &Pool, unknown_before: &mut HashSet<BuildId>) {
         let day = SignedDuration::from_hours(24);
         let now = Timestamp::now();
         let before = |days: u32| now - day * i32::try_from(days).unwrap_or(i32::MAX);
-        if let Err(error) = self.sweep_builds(pool, before(self.settings.keep_untagged_days), strangers).await {
+        if let Err(error) = self.sweep_builds(pool, before(self.settings.keep_untagged_days), unknown_before).await {
             tracing::warn!(error, "old builds could not be removed");
         }
-        // While a build is under way, what it will need next is not known.
+        // While a build is in progress, what it will need next is not known.
         if let Ok(_alone) = self.layers.try_write()
             && let Err(error) = self.sweep_layers(pool, before(self.settings.cache_days)).await
         {
@@ -58,37 +51,42 @@ impl Builds {
         }
     }
 
-    /// Layers, and blobs of images that none of those that stay came from.
+    /// Removes unused layers, blobs of unused images, and the memory of start commands that were tried.
     async fn sweep_layers(&self, pool: &Pool, before: Timestamp) -> Result<(), String> {
-        let known = self.store.layers_by_use().await.map_err(|e| chain(&e))?;
-        let most = match pool.is_short().await.map_err(|e| chain(&e))? {
-            true => {
-                tracing::warn!("the disk is getting full: half of what builds have kept for the next goes");
-                known.len() / 2
-            }
-            false => MOST_LAYERS,
-        };
-        let (old, kept) = divide(known, before, most);
+        let short = pool.is_short().await.map_err(|e| chain(&e))?;
+        if short {
+            tracing::warn!("the disk is getting full: half of the build cache is removed");
+        }
+        let (mut gone, mut kept) = (Vec::new(), HashMap::new());
+        for kind in CacheKind::ALL {
+            let known = self.store.cache_by_use(kind).await.map_err(|e| chain(&e))?;
+            let most = if short { known.len() / 2 } else { MOST_ENTRIES };
+            let (old, young) = divide(known, before, most);
+            gone.extend(old.into_iter().map(|key| CacheKey { kind, key }));
+            kept.insert(kind, young);
+        }
+        let kept = |kind| kept.get(&kind).into_iter().flatten();
+        let layers: HashSet<&String> = kept(CacheKind::Layer).collect();
         for key in pool.layers().await.map_err(|e| chain(&e))? {
-            if !kept.contains(&key) {
+            if !layers.contains(&key) {
                 pool.delete_layer(&key).await.map_err(|e| chain(&e))?;
             }
         }
-        let images = kept.iter().filter_map(|key| Digest::from_hex(key.strip_prefix(MANIFEST)?)).collect();
+        let images = kept(CacheKind::Image).filter_map(|key| Digest::from_hex(key)).collect();
         let blobs = self.blobs.clone();
         let collected = tokio::task::spawn_blocking(move || blobs.collect(&images)).await;
         if let Ok(Err(error)) = collected {
             return Err(cabana_types::error::chain(&error));
         }
-        self.store.forget_layers(old).await.map_err(|e| chain(&e))
+        self.store.forget_cache(gone).await.map_err(|e| chain(&e))
     }
 
-    /// Builds that have lost their last tag long ago and that nobody uses, and trees that no build in the store tells of.
+    /// Removes builds without a tag that nothing uses, and root filesystems without a build in the store.
     async fn sweep_builds(
         &self,
         pool: &Pool,
         before: Timestamp,
-        strangers: &mut HashSet<BuildId>,
+        unknown_before: &mut HashSet<BuildId>,
     ) -> Result<(), String> {
         for build in self.store.untagged_builds(before).await.map_err(|e| chain(&e))? {
             if self.store.delete_build(build.clone()).await.map_err(|e| chain(&e))? {
@@ -99,17 +97,17 @@ impl Builds {
             self.store.all_builds().await.map_err(|e| chain(&e))?.into_iter().map(|(id, _)| id).collect();
         let found: HashSet<BuildId> = pool.builds().await.map_err(|e| chain(&e))?.into_iter().collect();
         let unknown: HashSet<BuildId> = found.difference(&known).cloned().collect();
-        // One that was unknown the last time, too, is nobody's: it is not just being written down.
-        for build in unknown.intersection(strangers) {
-            tracing::info!(%build, "removing a root filesystem that no template has");
+        // One that was unknown the last time too is not about to be written.
+        for build in unknown.intersection(unknown_before) {
+            tracing::info!(%build, "removing a root filesystem without a build");
             pool.delete_build(build).await.map_err(|e| chain(&e))?;
         }
-        *strangers = unknown;
+        *unknown_before = unknown;
         Ok(())
     }
 }
 
-/// What goes and what stays, of what was used at these times: nothing that was not used since `before`, and no more than `most`.
+/// Divides entries into those to remove and those to keep: used since `before`, and the last used `most` of them.
 fn divide(mut known: Vec<(String, Timestamp)>, before: Timestamp, most: usize) -> (Vec<String>, HashSet<String>) {
     known.sort_by_key(|(_, used)| *used);
     let surplus = known.len().saturating_sub(most);

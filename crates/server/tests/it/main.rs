@@ -21,6 +21,7 @@ mod receiver;
 mod restart;
 mod server;
 mod sleep;
+mod supervision;
 mod tags;
 mod templates;
 mod tenants;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use cabana_server::config::Loaded;
 use cabana_server::{Boot, Config, DataDir, Server, TemplateSpec};
+use cabana_supervisor::Supervisor;
 use cabana_types::{BuildId, Resources};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -26,6 +27,9 @@ pub(crate) struct TestServer {
     pub(crate) fresh_key: Option<String>,
     runtime: Option<Runtime>,
     shutdown: CancellationToken,
+    pub(crate) supervisor: Supervisor,
+    /// How it ended.
+    ended: Option<tokio::task::JoinHandle<Result<(), cabana_server::Error>>>,
 }
 
 impl TestServer {
@@ -58,7 +62,7 @@ impl TestServer {
         let config = Self::config(&dir, &settings);
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("runtime");
-        let shutdown = CancellationToken::new();
+        let (shutdown, supervisor) = (CancellationToken::new(), Supervisor::new());
         // The threads of a killed server take a moment to let go.
         let mut data_dir = None;
         eventually("the data directory is free", || {
@@ -67,7 +71,8 @@ impl TestServer {
         });
         let backend = Arc::new(Fake(Arc::clone(&world)));
         let server = runtime.block_on(async {
-            let server = Server::start(&config, data_dir.expect("taken"), backend).await.expect("start");
+            let server =
+                Server::start(&config, data_dir.expect("taken"), backend, supervisor.clone()).await.expect("start");
             let templates = server.templates();
             if templates.build_of("base").await.expect("template").is_none() {
                 templates.ensure(base()).await.expect("template");
@@ -75,9 +80,22 @@ impl TestServer {
             server
         });
         let (address, fresh_key) = (server.address(), server.fresh_key().map(|k| k.expose().to_owned()));
-        runtime.spawn(server.run(shutdown.clone()));
+        let ended = Some(runtime.spawn(server.run(shutdown.clone())));
         let key = std::fs::read_to_string(config.key_file()).expect("key file").trim().to_owned();
-        Self { dir, settings, world, address, key, fresh_key, runtime: Some(runtime), shutdown }
+        Self { dir, settings, world, address, key, fresh_key, runtime: Some(runtime), shutdown, supervisor, ended }
+    }
+
+    /// Waits until the server has ended by itself.
+    pub(crate) fn ended(&mut self) -> Result<(), cabana_server::Error> {
+        let (runtime, ended) =
+            (self.runtime.as_ref().expect("runtime"), self.ended.take().expect("not waited for yet"));
+        let ended = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), ended).await });
+        ended.expect("it ends").expect("it does not panic")
+    }
+
+    /// Makes a supervised task panic.
+    pub(crate) fn panic(&self, task: &str) {
+        assert!(self.supervisor.inject_panic(task));
     }
 
     pub(crate) fn data_dir(&self) -> PathBuf {

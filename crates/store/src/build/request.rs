@@ -1,4 +1,4 @@
-//! The wish for a build: of a template that is there or is made with it, within what its team may have.
+//! Requests for builds: of an existing or a new template, within the limits of its team.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub enum Wanted {
     Template(TemplateId),
 }
 
-/// The wish for a build.
+/// A request for a build.
 #[derive(Debug, Clone)]
 pub struct BuildRequest {
     /// Whose.
@@ -47,7 +47,7 @@ pub struct BuildRequest {
 pub struct BuildLimits {
     /// Templates of a team.
     pub templates: u32,
-    /// Builds of a team that wait or are under way.
+    /// Builds of a team that wait or are in progress.
     pub builds: u32,
     /// Tags of a template.
     pub tags: u32,
@@ -157,7 +157,7 @@ async fn check_tags(
     tag::check_count(&all, before, most)
 }
 
-/// Builds that nobody has started for long do not keep their team from others.
+/// Builds that were requested but not started for long do not count against the limit.
 async fn expire_waiting(connection: &mut SqliteConnection, team: &TeamId, now: Timestamp) -> Result<(), Error> {
     sqlx::query(
         "update builds set status = 'error', error = $3, updated_at = $4, finished_at = $4

@@ -1,6 +1,6 @@
 //! Logs of builds and the use of layers: bounds, pages, order.
 
-use cabana_store::{BuildLine, BuildLogQuery, Error, LogLevel, Order, build_log};
+use cabana_store::{BuildLine, BuildLogQuery, CacheKey, CacheKind, Error, LogLevel, Order, build_log};
 use cabana_types::BuildId;
 
 use crate::{Place, at, build};
@@ -76,11 +76,20 @@ async fn a_log_is_bounded() {
 async fn layers_are_known_by_their_last_use() {
     let place = Place::new();
     let store = place.open().await;
-    store.touch_layers(vec!["a".into(), "b".into()], at(1)).await.expect("touch");
-    store.touch_layers(vec!["c".into(), "a".into()], at(2)).await.expect("touch");
-    store.touch_layers(vec!["c".into()], at(0)).await.expect("a clock that went back changes nothing");
-    let by_use = store.layers_by_use().await.expect("list");
-    assert_eq!(by_use, [("b".into(), at(1)), ("a".into(), at(2)), ("c".into(), at(2))]);
-    store.forget_layers(vec!["b".into(), "x".into()]).await.expect("forget");
-    assert_eq!(store.layers_by_use().await.expect("list").len(), 2);
+    let layers = |keys: &[&str]| keys.iter().map(|key| CacheKey::new(CacheKind::Layer, *key)).collect::<Vec<_>>();
+    store.touch_cache(layers(&["a", "b"]), at(1)).await.expect("touch");
+    store.touch_cache(layers(&["c", "a"]), at(2)).await.expect("touch");
+    store.touch_cache(layers(&["c"]), at(0)).await.expect("a clock that went back changes nothing");
+    let by_use = store.cache_by_use(CacheKind::Layer).await.expect("list");
+    assert_eq!(by_use, [("b".to_owned(), at(1)), ("a".to_owned(), at(2)), ("c".to_owned(), at(2))]);
+    store.forget_cache(layers(&["b", "x"])).await.expect("forget");
+    assert_eq!(store.cache_by_use(CacheKind::Layer).await.expect("list").len(), 2);
+
+    let image = CacheKey::new(CacheKind::Image, "a");
+    assert!(!store.is_cached(&image).await.expect("look"), "kinds are apart");
+    store.touch_cache(vec![image.clone()], at(3)).await.expect("touch");
+    assert!(store.is_cached(&image).await.expect("look"));
+    assert_eq!(store.cache_by_use(CacheKind::Image).await.expect("list"), [("a".to_owned(), at(3))]);
+    store.forget_cache(layers(&["a"])).await.expect("forget");
+    assert!(store.is_cached(&image).await.expect("look"));
 }

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use cabana_store::{Boot, Error, Store};
+use cabana_store::{Boot, CacheKind, Error, Store};
 use sqlx::Connection;
 
 use crate::{Place, key, team};
@@ -130,4 +130,29 @@ async fn templates_of_the_first_version_are_taken_up() {
     let past = store.assignments(&template.id).await.expect("assignments").remove(0);
     assert!(past.build == build.id && past.id.len() == 36, "{past:?}");
     store.close().await;
+}
+
+#[tokio::test]
+async fn keys_of_the_build_cache_get_their_kind_from_their_prefix() {
+    use sqlx::ConnectOptions;
+    let place = Place::new();
+    place.furnished().await.close().await;
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&place.path);
+    let mut connection = options.connect().await.expect("connect");
+    // As the version before left it.
+    sqlx::raw_sql(
+        "drop table layers;
+         create table layers (key text primary key, used_at integer not null) strict, without rowid;
+         insert into layers (key, used_at) values ('abc', 1), ('manifest-abc', 2), ('tried-abc', 3);
+         delete from _sqlx_migrations where version >= 7;",
+    )
+    .execute(&mut connection)
+    .await
+    .expect("an older database");
+    connection.close().await.expect("close");
+    let store = place.open().await;
+    for (kind, used_at) in [(CacheKind::Layer, 1), (CacheKind::Image, 2), (CacheKind::Start, 3)] {
+        let at = jiff::Timestamp::from_microsecond(used_at).expect("time");
+        assert_eq!(store.cache_by_use(kind).await.expect("list"), [("abc".to_owned(), at)]);
+    }
 }

@@ -1,9 +1,10 @@
 //! Steps, idempotency, and many writers at once.
 
-use cabana_store::{Error, EventQuery, Inserted, Order, Sandbox, event};
+use cabana_store::{Error, EventQuery, Inserted, Order, Sandbox, Store, event};
+use cabana_supervisor::Supervisor;
 use cabana_types::sandbox::{EndCause, State};
 
-use crate::{Place, at, idempotency, insert, key_id, sandbox, sandbox_id, team, template_id};
+use crate::{Place, at, given, idempotency, insert, key, key_id, sandbox, sandbox_id, team, template_id};
 
 fn events_of(sandbox: &Sandbox) -> EventQuery {
     EventQuery {
@@ -150,4 +151,31 @@ async fn the_newest_tombstones_are_kept_up_to_a_number() {
     assert_eq!(store.purge(at(0), 3, 100).await.expect("purge"), 0);
     assert!(store.sandbox(&sandbox_id(3)).await.expect("read").is_none());
     assert!(store.sandbox(&sandbox_id(4)).await.expect("read").is_some());
+}
+
+#[tokio::test]
+async fn a_panic_of_the_writer_ends_the_process_with_a_reason() {
+    let place = Place::new();
+    let supervisor = Supervisor::new();
+    let store = Store::open_supervised(&place.path, &supervisor).await.expect("open");
+    assert!(store.found(team(), key(1)).await.expect("found"));
+    assert!(supervisor.inject_panic("store writer"));
+    let fatal = supervisor.fatal().await;
+    assert_eq!((fatal.task, fatal.reason.as_str()), ("store writer", "panicked: injected by a test"));
+    let refused = store.ensure_template(given(1)).await.expect_err("nobody writes");
+    assert!(matches!(refused, Error::Closed), "{refused:?}");
+    // What was written is there, and can still be closed and opened again.
+    store.close().await;
+    assert!(!place.open().await.found(team(), key(1)).await.expect("found"));
+}
+
+#[tokio::test]
+async fn closing_is_no_failure() {
+    let place = Place::new();
+    let supervisor = Supervisor::new();
+    let store = Store::open_supervised(&place.path, &supervisor).await.expect("open");
+    store.close().await;
+    store.close().await;
+    assert!(matches!(store.ensure_template(given(1)).await, Err(Error::Closed)));
+    tokio::time::timeout(std::time::Duration::from_millis(50), supervisor.fatal()).await.expect_err("no failure");
 }

@@ -1,4 +1,4 @@
-//! What a client wants built, checked as far as that can be done without beginning.
+//! The specification of a build, checked as far as possible before the start.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use cabana_store::{Boot, Snapshot};
 use cabana_types::wire::TemplateStep;
 use cabana_types::{BuildId, Resources, TeamId, TemplateId};
 
-/// One build to be made.
+/// A build to run.
 #[derive(Debug)]
-pub struct Order {
+pub struct BuildSpec {
     /// Whose it is.
     pub team: TeamId,
     /// The template.
@@ -31,7 +31,7 @@ pub struct Order {
     pub force: bool,
 }
 
-impl Order {
+impl BuildSpec {
     /// The copy of a disk that was made for this build alone.
     pub(super) fn lent(&self) -> Option<&Snapshot> {
         match &self.recipe {
@@ -86,14 +86,14 @@ pub enum Origin {
     },
     /// A finished build of a template.
     Build {
-        /// Which.
+        /// The build.
         build: BuildId,
         /// What it boots with.
         boot: Boot,
     },
     /// A copy of a sandbox's disk.
     Disk {
-        /// Which.
+        /// The snapshot.
         copy: Snapshot,
         /// It was made for this build alone, and is removed with its end.
         lent: bool,

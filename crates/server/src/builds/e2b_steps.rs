@@ -1,4 +1,4 @@
-//! E2B's steps, with everything expanded: each with the environment, user and directory in force, in the form that Dockerfiles come to as well.
+//! Translates E2B's list of steps into the steps of Dockerfiles, each with the environment, user and directory in effect.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::failure::Failure;
 
 /// One step and the archive that it copies from.
 #[derive(Debug)]
-pub(super) struct Planned {
+pub(super) struct TranslatedStep {
     /// What to do.
     pub(super) step: Step,
     /// The uploaded archive that it copies from.
@@ -55,14 +55,14 @@ fn make_user(name: &str) -> String {
     )
 }
 
-/// All steps, and what sandboxes of the result boot with.
-pub(super) fn plan(boot: &Boot, steps: &[TemplateStep]) -> Result<(Vec<Planned>, Boot), Failure> {
-    let mut state = State { boot: boot.clone(), planned: Vec::new() };
+/// Returns all steps, and what sandboxes of the result boot with.
+pub(super) fn translate(boot: &Boot, steps: &[TemplateStep]) -> Result<(Vec<TranslatedStep>, Boot), Failure> {
+    let mut state = State { boot: boot.clone(), translated: Vec::new() };
     for (index, step) in steps.iter().enumerate() {
         let number = (index + 1).to_string();
         state.take(step, &number).map_err(|message| Failure::new(&number, message))?;
     }
-    Ok((state.planned, state.boot))
+    Ok((state.translated, state.boot))
 }
 
 /// A command for a shell, as E2B runs all of them.
@@ -72,7 +72,7 @@ pub(super) fn shell(command: &str) -> Vec<String> {
 
 struct State {
     boot: Boot,
-    planned: Vec<Planned>,
+    translated: Vec<TranslatedStep>,
 }
 
 impl State {
@@ -159,7 +159,7 @@ impl State {
             user: user.unwrap_or_else(|| self.boot.default_user.clone()),
             directory: self.directory(),
         };
-        self.planned.push(Planned { step, files, force, number: number.to_owned() });
+        self.translated.push(TranslatedStep { step, files, force, number: number.to_owned() });
         Ok(())
     }
 
@@ -254,13 +254,13 @@ mod tests {
         }
     }
 
-    fn planned(steps: &[TemplateStep]) -> (Vec<Planned>, Boot) {
-        plan(&Boot::default(), steps).unwrap()
+    fn translated(steps: &[TemplateStep]) -> (Vec<TranslatedStep>, Boot) {
+        translate(&Boot::default(), steps).unwrap()
     }
 
     #[test]
     fn what_is_in_force_is_carried_on() {
-        let (steps, boot) = planned(&[
+        let (steps, boot) = translated(&[
             step("ENV", &["A", "1", "B", "$A-${A}\\$A$"]),
             step("WORKDIR", &["app"]),
             step("RUN", &["make", ""]),
@@ -305,7 +305,7 @@ mod tests {
             step("WORKDIR", &["/proc/self"]),
             TemplateStep { files_hash: None, ..step("COPY", &["a", "b"]) },
         ] {
-            let failure = plan(&Boot::default(), &[step("RUN", &["true"]), wrong.clone()]).unwrap_err();
+            let failure = translate(&Boot::default(), &[step("RUN", &["true"]), wrong.clone()]).unwrap_err();
             assert_eq!(failure.step, "2", "{wrong:?}");
         }
     }
@@ -314,7 +314,7 @@ mod tests {
         #[test]
         fn any_text_is_survived(text in "\\PC{0,60}") {
             let _ = expand(&text, &BTreeMap::from([("A".to_owned(), "1".to_owned())]));
-            let _ = plan(&Boot::default(), &[step("WORKDIR", &[&text]), step("COPY", &[&text, &text]), step("USER", &[&text])]);
+            let _ = translate(&Boot::default(), &[step("WORKDIR", &[&text]), step("COPY", &[&text, &text]), step("USER", &[&text])]);
         }
     }
 }

@@ -16,16 +16,16 @@ pub(crate) const SLOT_PREFIX: u8 = 30;
 pub(crate) const BLOCK_PREFIX: u8 = 16;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
+pub(crate) struct Addressing {
     pub(crate) instance: String,
     pub(crate) block: Ipv4Addr,
     pub(crate) slots: u32,
     pins: PathBuf,
 }
 
-impl Plan {
-    pub(crate) fn new(config: &NetworkConfig) -> Plan {
-        Plan {
+impl Addressing {
+    pub(crate) fn new(config: &NetworkConfig) -> Addressing {
+        Addressing {
             instance: config.instance.clone(),
             block: config.block,
             slots: config.slots,
@@ -80,7 +80,7 @@ impl Plan {
     }
 
     /// The interface group of links about to be deleted: one request then deletes all of them.
-    pub(crate) fn doomed_group(&self) -> u32 {
+    pub(crate) fn deletion_group(&self) -> u32 {
         0x0cab_0000 | u32::from(self.block.octets()[1])
     }
 
@@ -114,34 +114,39 @@ fn parse_index(text: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn plan(instance: &str) -> Plan {
-        Plan { instance: instance.into(), block: Ipv4Addr::new(100, 97, 0, 0), slots: 4, pins: "/run/x/net".into() }
+    fn addressing(instance: &str) -> Addressing {
+        Addressing {
+            instance: instance.into(),
+            block: Ipv4Addr::new(100, 97, 0, 0),
+            slots: 4,
+            pins: "/run/x/net".into(),
+        }
     }
 
     #[test]
     fn addresses_and_names_lead_back_to_their_slot() {
-        let plan = plan("abcd");
+        let addressing = addressing("abcd");
         for index in 1..=MOST_SLOTS {
-            assert_eq!(plan.index_of(plan.address(index)), Some(index));
-            assert_eq!(plan.index_of(plan.gateway(index)), None);
-            assert_eq!(plan.index_of_link(&plan.link(index)), Some(index));
-            assert!(plan.link(index).len() <= 15);
+            assert_eq!(addressing.index_of(addressing.address(index)), Some(index));
+            assert_eq!(addressing.index_of(addressing.gateway(index)), None);
+            assert_eq!(addressing.index_of_link(&addressing.link(index)), Some(index));
+            assert!(addressing.link(index).len() <= 15);
         }
-        assert_eq!(plan.address(1), Ipv4Addr::new(100, 97, 0, 6));
-        assert_eq!(plan.gateway(2047), Ipv4Addr::new(100, 97, 31, 253));
-        assert_eq!(plan.index_of(plan.dns()), None);
-        assert_eq!(plan.index_of(Ipv4Addr::new(100, 96, 0, 6)), None);
-        assert_eq!(plan.index_of(Ipv4Addr::new(100, 97, 32, 6)), None);
+        assert_eq!(addressing.address(1), Ipv4Addr::new(100, 97, 0, 6));
+        assert_eq!(addressing.gateway(2047), Ipv4Addr::new(100, 97, 31, 253));
+        assert_eq!(addressing.index_of(addressing.dns()), None);
+        assert_eq!(addressing.index_of(Ipv4Addr::new(100, 96, 0, 6)), None);
+        assert_eq!(addressing.index_of(Ipv4Addr::new(100, 97, 32, 6)), None);
     }
 
     #[test]
     fn foreign_names_are_not_ours() {
-        let plan = plan("a");
+        let addressing = addressing("a");
         for name in ["cbab-1", "cba-", "cba-0", "cba-01", "cba-+1", "cba-2048", "cb-1", "eth0", "cba-1x"] {
-            assert_eq!(plan.index_of_link(name), None, "{name}");
+            assert_eq!(addressing.index_of_link(name), None, "{name}");
         }
-        assert_eq!(plan.index_of_file("7.offline"), Some(7));
-        assert_eq!(plan.index_of_file("7"), Some(7));
-        assert_eq!(plan.index_of_file("7.tmp"), None);
+        assert_eq!(addressing.index_of_file("7.offline"), Some(7));
+        assert_eq!(addressing.index_of_file("7"), Some(7));
+        assert_eq!(addressing.index_of_file("7.tmp"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! From the body of a build's start to an order that can be carried out: every check that needs no beginning.
+//! From the body of a build's start to a build specification, with every check that can be made before the start.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use cabana_types::wire::{BuildStart, RegistryCredentials, TemplateStep};
 use super::App;
 use super::build_files::check_hash;
 use super::wish::check_map;
-use crate::builds::{Order, Origin, Recipe};
+use crate::builds::{BuildSpec, Origin, Recipe};
 use crate::error::{Refusal, short};
 
 /// What a build begins with that names nothing.
@@ -32,13 +32,18 @@ const KINDS: [(&str, usize, usize); 5] = [
 
 impl App {
     /// Checks what a client wants built.
-    pub(super) async fn order(&self, team: &TeamId, build: Build, request: BuildStart) -> Result<Order, Refusal> {
+    pub(super) async fn build_spec(
+        &self,
+        team: &TeamId,
+        build: Build,
+        request: BuildStart,
+    ) -> Result<BuildSpec, Refusal> {
         let start = command("startCmd", request.start_cmd.as_deref())?;
         let ready = command("readyCmd", request.ready_cmd.as_deref())?;
         let force = request.force.unwrap_or(false);
         let images = self.images(team, &request)?;
         let recipe = self.recipe(team, request).await?;
-        Ok(Order {
+        Ok(BuildSpec {
             team: team.clone(),
             template: build.template,
             build: build.id,

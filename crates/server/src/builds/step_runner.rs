@@ -1,7 +1,8 @@
-//! Doing steps, one after the other, each on a copy of what the one before left. What was done before is taken from the layers.
+//! Runs build steps, each on a copy of what the one before left. A step that was run before is a cache hit: its layer is
+//! used.
 
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use cabana_image::dockerfile::{Action, Copy, Owner, Step};
@@ -10,46 +11,46 @@ use cabana_storage::Tree;
 use cabana_store::Boot;
 use futures_util::future::BoxFuture;
 
-use super::base::Ground;
+use super::base::Layer;
+use super::build_task::BuildTask;
 use super::command::{self, Program};
 use super::copying::{Files, make_directory};
 use super::failure::{Failure, of_command, short};
-use super::job::Job;
 use super::log::Tail;
-use super::{accounts, steps};
+use super::{accounts, e2b_steps};
 use crate::failpoint;
 use crate::lifecycle::BuildSandboxSpec;
 
 /// Where a script of the Dockerfile is put while it runs.
 const SCRIPT: &str = "/tmp/.cabana-step";
 
-impl Job {
-    /// Does one step. `files` is what it copies from, if it copies; `place` tells people where it stands.
-    pub(super) fn take<'a>(
+impl BuildTask {
+    /// Runs one step. `files` is what it copies from, if it copies; `position` is shown in the log.
+    pub(super) fn run_step<'a>(
         &'a self,
-        ground: Ground,
+        layer: Layer,
         step: &'a Step,
         files: Option<Arc<Files>>,
         force: bool,
         label: &'a str,
-        place: &'a str,
-    ) -> BoxFuture<'a, Result<Ground, Failure>> {
+        position: &'a str,
+    ) -> BoxFuture<'a, Result<Layer, Failure>> {
         Box::pin(async move {
-            let title = format!("[{place}] {}", short(&step.text));
+            let title = format!("[{position}] {}", short(&step.text));
             match &step.action {
                 Action::Copy(copy) => {
                     let files = files.ok_or_else(|| Failure::new(label, "there are no files to copy from"))?;
-                    self.copy(ground, step, copy, files, force, label, &title).await
+                    self.copy(layer, step, copy, files, force, label, &title).await
                 }
-                Action::MakeDirectory => self.make_directory(ground, step, label, &title).await,
-                Action::Run(args) => self.run(ground, step, args.clone(), force, label, &title).await,
-                Action::RunScript(text) => self.run(ground, step, script(text), force, label, &title).await,
+                Action::MakeDirectory => self.make_directory(layer, step, label, &title).await,
+                Action::Run(args) => self.run(layer, step, args.clone(), force, label, &title).await,
+                Action::RunScript(text) => self.run(layer, step, script(text), force, label, &title).await,
             }
         })
     }
 
-    /// Whether a step was done before; says so.
-    async fn is_kept(&self, after: &Ground, force: bool, label: &str, title: &str) -> bool {
+    /// Whether a step is a cache hit, which is logged.
+    async fn is_cached(&self, after: &Layer, force: bool, label: &str, title: &str) -> bool {
         let kept = !force && self.pool.has_tree(&after.tree).await;
         self.log.info(label, format!("{}{title}", if kept { "CACHED " } else { "" }));
         if kept {
@@ -60,23 +61,23 @@ impl Job {
 
     async fn run(
         &self,
-        ground: Ground,
+        layer: Layer,
         step: &Step,
         args: Vec<String>,
         force: bool,
         label: &str,
         title: &str,
-    ) -> Result<Ground, Failure> {
-        let after = Ground::layer(step.key(ground.key, None));
-        if self.is_kept(&after, force, label, title).await {
+    ) -> Result<Layer, Failure> {
+        let after = Layer::of_key(step.key(layer.key, None));
+        if self.is_cached(&after, force, label, title).await {
             return Ok(after);
         }
         let _place = self.builds.steps.acquire().await;
         let boot = Boot { default_user: "root".into(), env: BTreeMap::new(), ..Boot::default() };
         let spec = BuildSandboxSpec {
-            template: self.order.template.clone(),
-            root: Root::Copy(ground.tree),
-            resources: self.order.resources,
+            template: self.spec.template.clone(),
+            root: Root::Copy(layer.tree),
+            resources: self.spec.resources,
             boot,
         };
         let sandbox = self.builds.lifecycle.build_sandbox(spec).await.map_err(|e| Failure::sandbox(label, &e))?;
@@ -113,25 +114,25 @@ impl Job {
     #[allow(clippy::too_many_arguments, reason = "a step has that many sides")]
     async fn copy(
         &self,
-        ground: Ground,
+        layer: Layer,
         step: &Step,
         copy: &Copy,
         files: Arc<Files>,
         force: bool,
         label: &str,
         title: &str,
-    ) -> Result<Ground, Failure> {
+    ) -> Result<Layer, Failure> {
         let (selecting, stop) = (Arc::clone(&files), self.stop.clone());
         let wanted = copy.clone();
         let selection = self.blocking(label, move || selecting.select(&wanted, &stop)).await?;
-        let after = Ground::layer(step.key(ground.key, Some(copy.digest(&selection))));
-        if self.is_kept(&after, force, label, title).await {
+        let after = Layer::of_key(step.key(layer.key, Some(copy.digest(&selection))));
+        if self.is_cached(&after, force, label, title).await {
             return Ok(after);
         }
         let failed = |error: cabana_storage::Error| Failure::storage(label, &error);
-        let new = self.pool.begin_layer(&after.key.hex(), Some(&ground.tree)).await.map_err(failed)?;
+        let new = self.pool.begin_layer(&after.key.hex(), Some(&layer.tree)).await.map_err(failed)?;
         let root = new.open().map_err(failed)?;
-        let owner = self.owner(copy.owner.as_deref(), &root, label)?;
+        let (root, owner) = self.owner(copy.owner.as_deref(), root, label).await?;
         let (copy, stop, limits) = (copy.clone(), self.stop.clone(), self.unpack_limits());
         self.blocking(label, move || files.place(&copy, selection, root.as_fd(), owner, &limits, &stop)).await?;
         if force {
@@ -143,15 +144,15 @@ impl Job {
     }
 
     /// A directory that is there stays as it is; the step counts all the same.
-    async fn make_directory(&self, ground: Ground, step: &Step, label: &str, title: &str) -> Result<Ground, Failure> {
+    async fn make_directory(&self, layer: Layer, step: &Step, label: &str, title: &str) -> Result<Layer, Failure> {
         let failed = |error: cabana_storage::Error| Failure::storage(label, &error);
-        let after = Ground::layer(step.key(ground.key, None));
-        if self.is_kept(&after, false, label, title).await {
+        let after = Layer::of_key(step.key(layer.key, None));
+        if self.is_cached(&after, false, label, title).await {
             return Ok(after);
         }
-        let new = self.pool.begin_layer(&after.key.hex(), Some(&ground.tree)).await.map_err(failed)?;
+        let new = self.pool.begin_layer(&after.key.hex(), Some(&layer.tree)).await.map_err(failed)?;
         let root = new.open().map_err(failed)?;
-        let owner = self.owner(Some(&step.user), &root, label)?;
+        let (root, owner) = self.owner(Some(&step.user), root, label).await?;
         let (directory, stop) = (step.directory.clone(), self.stop.clone());
         self.blocking(label, move || make_directory(root.as_fd(), &directory, owner, &stop)).await?;
         new.commit().await.map_err(failed)?;
@@ -159,14 +160,17 @@ impl Job {
         Ok(after)
     }
 
-    fn owner(&self, text: Option<&str>, root: impl AsFd, label: &str) -> Result<Owner, Failure> {
-        match text.filter(|text| !text.is_empty()) {
-            Some(text) => accounts::owner(root, text).map_err(|message| Failure::new(label, message)),
-            None => Ok(Owner::default()),
-        }
+    /// The owner that a step names, looked up in the root filesystem.
+    async fn owner(&self, text: Option<&str>, root: OwnedFd, label: &str) -> Result<(OwnedFd, Owner), Failure> {
+        let Some(text) = text.filter(|text| !text.is_empty()).map(str::to_owned) else {
+            return Ok((root, Owner::default()));
+        };
+        let found = tokio::task::spawn_blocking(move || accounts::owner(&root, &text).map(|owner| (root, owner)));
+        let found = found.await.unwrap_or_else(|_| Err("the server failed".to_owned()));
+        found.map_err(|message| Failure::new(label, message))
     }
 
-    async fn forget_layer(&self, after: &Ground) {
+    async fn forget_layer(&self, after: &Layer) {
         if let Tree::Layer(key) = &after.tree
             && let Err(error) = self.pool.delete_layer(key).await
         {
@@ -187,7 +191,7 @@ fn script(text: &str) -> Vec<String> {
 /// The command as its author wrote it.
 fn command_of(step: &Step) -> String {
     match &step.action {
-        Action::Run(args) if args.len() == 4 && args[..3] == steps::shell("")[..3] => args[3].clone(),
+        Action::Run(args) if args.len() == 4 && args[..3] == e2b_steps::shell("")[..3] => args[3].clone(),
         _ => step.text.strip_prefix("RUN ").unwrap_or(&step.text).to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! One build from its order to a root filesystem.
+//! One build, from its specification to a root filesystem.
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::AsFd;
@@ -10,59 +10,59 @@ use cabana_image::manifest::Defaults;
 use cabana_image::registry::Credentials;
 use cabana_image::{Digest, Stop};
 use cabana_storage::Pool;
-use cabana_store::Boot;
+use cabana_store::{Boot, CacheKey, CacheKind};
 use futures_util::future::try_join_all;
 use tokio::sync::watch;
 
-use super::base::{BASE, Begun, Ground};
+use super::base::{BASE, Layer, ResolvedBase};
 use super::copying::Files;
 use super::failure::Failure;
 use super::log::Log;
-use super::order::{Order, Origin, Recipe};
-use super::{Builds, steps};
+use super::spec::{BuildSpec, Origin, Recipe};
+use super::{Builds, e2b_steps};
 
-/// A build under way.
-pub(super) struct Job {
+/// A build in progress.
+pub(super) struct BuildTask {
     pub(super) builds: Arc<Builds>,
     pub(super) pool: Arc<Pool>,
-    pub(super) order: Order,
+    pub(super) spec: BuildSpec,
     pub(super) log: Log,
     pub(super) stop: Stop,
     pub(super) until: Instant,
-    /// Layers and images that it used, to be remembered.
-    used: Mutex<HashSet<String>>,
+    /// What it used of the build cache.
+    used: Mutex<HashSet<CacheKey>>,
 }
 
-/// What a build comes to.
-pub(super) struct Made {
-    pub(super) ground: Ground,
+/// What a build results in.
+pub(super) struct BuildOutput {
+    pub(super) layer: Layer,
     pub(super) boot: Boot,
 }
 
-impl Job {
-    pub(super) fn new(builds: Arc<Builds>, pool: Arc<Pool>, order: Order, time: Duration) -> Self {
-        let log = Log::new(builds.store.clone(), order.build.clone());
+impl BuildTask {
+    pub(super) fn new(builds: Arc<Builds>, pool: Arc<Pool>, spec: BuildSpec, time: Duration) -> Self {
+        let log = Log::new(builds.store.clone(), spec.build.clone());
         let until = Instant::now() + time;
-        Self { builds, pool, order, log, stop: Stop::after(time), until, used: Mutex::default() }
+        Self { builds, pool, spec, log, stop: Stop::after(time), until, used: Mutex::default() }
     }
 
     pub(super) fn time_left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
     }
 
-    pub(super) fn used(&self, ground: &Ground) {
-        self.note_use(ground.key.hex());
+    pub(super) fn used(&self, layer: &Layer) {
+        self.note_use(CacheKey::new(CacheKind::Layer, layer.key.hex()));
     }
 
     pub(super) fn remember_image(&self, digest: Digest) {
-        self.note_use(super::sweep::manifest_key(digest));
+        self.note_use(CacheKey::new(CacheKind::Image, digest.hex()));
     }
 
-    pub(super) fn note_use(&self, key: String) {
+    pub(super) fn note_use(&self, key: CacheKey) {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
     }
 
-    pub(super) fn take_used(&self) -> Vec<String> {
+    pub(super) fn take_used(&self) -> Vec<CacheKey> {
         std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner)).into_iter().collect()
     }
 
@@ -78,71 +78,80 @@ impl Job {
         }
     }
 
-    /// Does everything that the order says.
-    pub(super) async fn make(&self) -> Result<Made, Failure> {
-        let mut made = match &self.order.recipe {
+    /// Carries out the specification.
+    pub(super) async fn make(&self) -> Result<BuildOutput, Failure> {
+        let mut made = match &self.spec.recipe {
             Recipe::Steps { from, steps } => self.make_of_steps(from, steps).await?,
             Recipe::Dockerfile { text, context, target, arguments, credentials } => {
                 self.make_of_dockerfile(text, context.as_deref(), target.as_deref(), arguments, credentials.as_ref())
                     .await?
             }
         };
-        if let Some(start) = &self.order.start {
-            made.boot.start = Some(steps::shell(start));
+        if let Some(start) = &self.spec.start {
+            made.boot.start = Some(e2b_steps::shell(start));
         }
-        if let Some(ready) = &self.order.ready {
-            made.boot.ready = Some(steps::shell(ready));
+        if let Some(ready) = &self.spec.ready {
+            made.boot.ready = Some(e2b_steps::shell(ready));
         }
         Ok(made)
     }
 
-    async fn make_of_steps(&self, from: &Origin, list: &[cabana_types::wire::TemplateStep]) -> Result<Made, Failure> {
+    async fn make_of_steps(
+        &self,
+        from: &Origin,
+        list: &[cabana_types::wire::TemplateStep],
+    ) -> Result<BuildOutput, Failure> {
         let begun = match from {
             Origin::Build { build, boot } => self.begin_with_build(build, boot),
             Origin::Image { name, credentials } => self.begin(name, credentials.as_ref()).await?,
             Origin::Disk { copy, .. } => self.begin_with_disk(copy).await?,
         };
-        let mut ground = begun.ground.clone();
+        let mut layer = begun.layer.clone();
         let mut boot = boot_of(&begun.defaults);
         if !begun.is_template {
             // The image's own start command is not a template's.
-            boot =
-                Boot { default_user: steps::USER.to_owned(), default_workdir: None, start: None, ready: None, ..boot };
-            ground = self.prepare(ground).await?;
+            boot = Boot {
+                default_user: e2b_steps::USER.to_owned(),
+                default_workdir: None,
+                start: None,
+                ready: None,
+                ..boot
+            };
+            layer = self.prepare(layer).await?;
         }
-        let (planned, boot) = steps::plan(&boot, list)?;
+        let (translated, boot) = e2b_steps::translate(&boot, list)?;
         let count = list.len();
-        let mut force = self.order.force;
-        for planned in planned {
-            force |= planned.force;
-            let files = match &planned.files {
-                Some(hash) => Some(Arc::new(self.uploaded(hash, &planned.number).await?)),
+        let mut force = self.spec.force;
+        for translated in translated {
+            force |= translated.force;
+            let files = match &translated.files {
+                Some(hash) => Some(Arc::new(self.uploaded(hash, &translated.number).await?)),
                 None => None,
             };
-            let place = format!("{}/{count}", planned.number);
-            ground = self.take(ground, &planned.step, files, force, &planned.number, &place).await?;
+            let position = format!("{}/{count}", translated.number);
+            layer = self.run_step(layer, &translated.step, files, force, &translated.number, &position).await?;
         }
-        Ok(Made { ground, boot })
+        Ok(BuildOutput { layer, boot })
     }
 
     /// Adds to an image what sandboxes expect.
-    async fn prepare(&self, ground: Ground) -> Result<Ground, Failure> {
+    async fn prepare(&self, layer: Layer) -> Result<Layer, Failure> {
         let step = cabana_image::dockerfile::Step {
             line: 0,
             text: "prepare the image: the user \"user\" and its home".to_owned(),
-            action: Action::Run(["/bin/sh", "-c", steps::PREPARE].map(str::to_owned).to_vec()),
+            action: Action::Run(["/bin/sh", "-c", e2b_steps::PREPARE].map(str::to_owned).to_vec()),
             environment: BTreeMap::new(),
             user: "root".to_owned(),
             directory: "/".to_owned(),
         };
-        self.take(ground, &step, None, false, BASE, "1/1").await
+        self.run_step(layer, &step, None, false, BASE, "1/1").await
     }
 
     async fn uploaded(&self, hash: &str, label: &str) -> Result<Files, Failure> {
         let missing = |error: std::io::Error| {
             Failure::new(label, format!("the uploaded files {hash:.80} cannot be read: {error}"))
         };
-        let archive = self.builds.files.read(&self.order.team, hash).map_err(missing)?;
+        let archive = self.builds.files.read(&self.spec.team, hash).map_err(missing)?;
         let (work, limits, stop) = (self.builds.work.clone(), self.unpack_limits(), self.stop.clone());
         self.blocking(label, move || Files::of_archive(archive, &work, &limits, &stop)).await
     }
@@ -154,7 +163,7 @@ impl Job {
         target: Option<&str>,
         arguments: &BTreeMap<String, String>,
         credentials: Option<&Credentials>,
-    ) -> Result<Made, Failure> {
+    ) -> Result<BuildOutput, Failure> {
         let plan = Dockerfile::parse(text).and_then(|file| file.plan(target, arguments))?;
         for note in &plan.notes {
             self.log.warn(BASE, format!("Dockerfile line {}: {}", note.line, note.text));
@@ -177,7 +186,7 @@ impl Job {
             None => Err(Failure::new(BASE, format!("{name} was not pulled"))),
         });
         let evaluated = evaluated?;
-        let ground = self.stages(&plan, &evaluated, &bases, Arc::new(context)).await?;
+        let layer = self.stages(&plan, &evaluated, &bases, Arc::new(context)).await?;
         let last = evaluated.last().map(|stage| stage.defaults.clone()).unwrap_or_default();
         let inherited = match root_image(&plan, plan.stages.len().saturating_sub(1)) {
             Some(image) => bases.get(image).filter(|base| !base.is_template).map(|base| &base.defaults),
@@ -193,11 +202,15 @@ impl Job {
                 boot.ready = None;
             }
         }
-        Ok(Made { ground, boot })
+        Ok(BuildOutput { layer, boot })
     }
 
     /// Everything that the stages begin with or copy from, by name.
-    async fn bases(&self, plan: &Plan, credentials: Option<&Credentials>) -> Result<BTreeMap<String, Begun>, Failure> {
+    async fn bases(
+        &self,
+        plan: &Plan,
+        credentials: Option<&Credentials>,
+    ) -> Result<BTreeMap<String, ResolvedBase>, Failure> {
         let mut names: Vec<&str> = Vec::new();
         for stage in &plan.stages {
             if let StageBase::Image(name) = &stage.base {
@@ -218,11 +231,11 @@ impl Job {
         &self,
         plan: &Plan,
         evaluated: &[Evaluated],
-        bases: &BTreeMap<String, Begun>,
+        bases: &BTreeMap<String, ResolvedBase>,
         context: Arc<Files>,
-    ) -> Result<Ground, Failure> {
-        let nothing = self.begin_with_nothing().await?.ground;
-        let (done, seen): (Vec<_>, Vec<_>) = plan.stages.iter().map(|_| watch::channel(None::<Ground>)).unzip();
+    ) -> Result<Layer, Failure> {
+        let nothing = self.begin_with_nothing().await?.layer;
+        let (done, seen): (Vec<_>, Vec<_>) = plan.stages.iter().map(|_| watch::channel(None::<Layer>)).unzip();
         let mut before = 0;
         let mut work = Vec::new();
         for ((number, stage), done) in plan.stages.iter().enumerate().zip(done) {
@@ -230,9 +243,9 @@ impl Job {
             before += evaluated[number].steps.len();
             let (seen, context, nothing) = (&seen, Arc::clone(&context), &nothing);
             work.push(async move {
-                let mut ground = match &stage.base {
+                let mut layer = match &stage.base {
                     StageBase::Scratch => nothing.clone(),
-                    StageBase::Image(name) => base(bases, name)?.ground.clone(),
+                    StageBase::Image(name) => base(bases, name)?.layer.clone(),
                     StageBase::Stage(place) => finished(seen, *place).await?,
                 };
                 for (step, count) in evaluated[number].steps.iter().zip(first + 1..) {
@@ -241,43 +254,43 @@ impl Job {
                         Action::Copy(copy) => Some(match &copy.from {
                             CopyFrom::Context => Arc::clone(&context),
                             CopyFrom::Stage(place) => self.files_of(&finished(seen, *place).await?, &label).await?,
-                            CopyFrom::Image(name) => self.files_of(&base(bases, name)?.ground, &label).await?,
+                            CopyFrom::Image(name) => self.files_of(&base(bases, name)?.layer, &label).await?,
                         }),
                         _ => None,
                     };
                     let name = stage.name.as_deref().map(|name| format!("{name} ")).unwrap_or_default();
-                    let place = format!("{name}{}/{}", count - first, evaluated[number].steps.len());
-                    let taken = self.take(ground, step, files, self.order.force, &label, &place).await;
-                    ground = taken.map_err(|failure| Failure {
+                    let position = format!("{name}{}/{}", count - first, evaluated[number].steps.len());
+                    let taken = self.run_step(layer, step, files, self.spec.force, &label, &position).await;
+                    layer = taken.map_err(|failure| Failure {
                         message: format!("Dockerfile line {}: {}", step.line, failure.message),
                         ..failure
                     })?;
                 }
-                done.send_replace(Some(ground.clone()));
-                Ok::<_, Failure>(ground)
+                done.send_replace(Some(layer.clone()));
+                Ok::<_, Failure>(layer)
             });
         }
-        let mut grounds = try_join_all(work).await?;
-        grounds.pop().ok_or_else(|| Failure::new(BASE, "the Dockerfile has no stage"))
+        let mut layers = try_join_all(work).await?;
+        layers.pop().ok_or_else(|| Failure::new(BASE, "the Dockerfile has no stage"))
     }
 
-    async fn files_of(&self, ground: &Ground, label: &str) -> Result<Arc<Files>, Failure> {
-        let root = self.pool.read_tree(&ground.tree).await.map_err(|error| Failure::storage(label, &error))?;
+    async fn files_of(&self, layer: &Layer, label: &str) -> Result<Arc<Files>, Failure> {
+        let root = self.pool.read_tree(&layer.tree).await.map_err(|error| Failure::storage(label, &error))?;
         let stop = self.stop.clone();
         self.blocking(label, move || Files::of_tree(root.as_fd(), &stop)).await.map(Arc::new)
     }
 }
 
-fn base<'a>(bases: &'a BTreeMap<String, Begun>, name: &str) -> Result<&'a Begun, Failure> {
+fn base<'a>(bases: &'a BTreeMap<String, ResolvedBase>, name: &str) -> Result<&'a ResolvedBase, Failure> {
     bases.get(name).ok_or_else(|| Failure::new(BASE, format!("{name} was not pulled")))
 }
 
 /// What a stage came to, once it has.
-async fn finished(seen: &[watch::Receiver<Option<Ground>>], place: usize) -> Result<Ground, Failure> {
+async fn finished(seen: &[watch::Receiver<Option<Layer>>], place: usize) -> Result<Layer, Failure> {
     let lost = || Failure::new(BASE, "a stage that another one needs was not built");
     let mut seen = seen.get(place).ok_or_else(lost)?.clone();
-    let ground = seen.wait_for(Option::is_some).await.map_err(|_| lost())?.clone();
-    ground.ok_or_else(lost)
+    let layer = seen.wait_for(Option::is_some).await.map_err(|_| lost())?.clone();
+    layer.ok_or_else(lost)
 }
 
 /// The image that a stage goes back to.

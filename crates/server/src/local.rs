@@ -1,0 +1,143 @@
+//! The composition root: a server on this machine, with its pool, its network, native isolation and the template `base`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cabana_runtime::Backend;
+use cabana_runtime::native::{Native, NativeConfig};
+use cabana_storage::{Pool, PoolConfig, PoolKind};
+use cabana_supervisor::Supervisor;
+use tokio_util::sync::CancellationToken;
+
+use crate::base_template::{BaseTemplate, Progress};
+use crate::config::{self, Config};
+use crate::data_dir::DataDir;
+use crate::error::Error;
+use crate::server::Server;
+
+const DNS_PORT: u16 = 53;
+
+/// The programs that a server runs.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    /// The program with the subcommand `launcher`: `cabana` itself.
+    pub launcher: PathBuf,
+    /// The guest's executable; `None` if it is embedded in `launcher`.
+    pub guest: Option<PathBuf>,
+}
+
+/// What a server reports while it starts.
+pub trait Observer: Sync {
+    /// The template `base` has to be built, which takes minutes.
+    fn base_started(&self);
+    /// How far that is.
+    fn base_progress(&self, progress: Progress);
+    /// It has ended, well or not.
+    fn base_ended(&self);
+    /// The server serves and `base` can be used.
+    fn ready(&self, server: &Started);
+}
+
+/// What is to be known of a server that has started.
+#[derive(Debug, Clone)]
+pub struct Started {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// A key that was made by this start, to be shown once.
+    pub fresh_key: Option<cabana_types::Secret>,
+    /// The isolation's name.
+    pub isolation: &'static str,
+    /// Kind and place of the pool.
+    pub pool: String,
+}
+
+/// Starts a server and serves until `shutdown`, or until a task fails without which it cannot go on. Sandboxes stay up.
+pub async fn serve(
+    config: &Config,
+    programs: Programs,
+    observer: &dyn Observer,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
+    let data_dir = DataDir::take(&config.data_dir)?;
+    check_address(config.listen)?;
+    let supervisor = Supervisor::new();
+    let pool = Pool::open(&config.data_dir, pool_config(config)).await.map_err(|e| Error::Machine(e.into()))?;
+    if !pool.quotas() {
+        tracing::warn!(pool = pool.description(), "disk limits of sandboxes are not enforced");
+    }
+    let native = NativeConfig {
+        data_dir: config.data_dir.clone(),
+        program: programs.launcher,
+        guest: programs.guest,
+        spare_slots: config.network.spare_slots as usize,
+        resolvers: config.network.resolvers.iter().map(|ip| SocketAddr::new(*ip, DNS_PORT)).collect(),
+        supervisor: supervisor.clone(),
+    };
+    let native = Arc::new(Native::open(native, Arc::new(pool.clone())).await.map_err(|e| Error::Machine(e.into()))?);
+    let server = Server::start(config, data_dir, Arc::clone(&native) as Arc<dyn Backend>, supervisor).await;
+    let served = match server {
+        Ok(server) => run(config, &pool, native.name(), server, observer, shutdown).await,
+        Err(error) => Err(error),
+    };
+    // Sandboxes go on. What cannot be released now, the next start takes over.
+    if let Err(error) = native.close().await {
+        tracing::warn!(error = cabana_types::error::chain(&error), "could not release everything");
+    }
+    pool.close().await;
+    served
+}
+
+async fn run(
+    config: &Config,
+    pool: &Pool,
+    isolation: &'static str,
+    server: Server,
+    observer: &dyn Observer,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
+    let base = BaseTemplate::open(config, pool, server.templates()).await?;
+    let started = Started {
+        address: server.address(),
+        fresh_key: server.fresh_key().cloned(),
+        isolation,
+        pool: pool.description().to_owned(),
+    };
+    let mut serving = tokio::spawn(server.run(shutdown.clone()));
+    let ended = |ended: Result<_, tokio::task::JoinError>| ended.unwrap_or_else(|e| Err(Error::Serve(e.into())));
+    if !base.is_ready() {
+        observer.base_started();
+        // Requests are answered during the build: sandboxes of an earlier start exist, and creations have to wait.
+        let built = tokio::select! {
+            built = base.build(|progress| observer.base_progress(progress)) => built,
+            result = &mut serving => {
+                observer.base_ended();
+                return ended(result);
+            }
+        };
+        observer.base_ended();
+        if let Err(error) = built {
+            shutdown.cancel();
+            ended(serving.await)?;
+            return Err(error);
+        }
+    }
+    observer.ready(&started);
+    ended(serving.await)
+}
+
+/// Checks the address before anything is made that would have to be removed again.
+fn check_address(address: SocketAddr) -> Result<(), Error> {
+    std::net::TcpListener::bind(address).map(drop).map_err(|source| Error::Listen { address, source })
+}
+
+fn pool_config(config: &Config) -> PoolConfig {
+    PoolConfig {
+        image_size: (config.pool.image_gb > 0).then(|| u64::from(config.pool.image_gb) << 30),
+        kind: match config.pool.kind {
+            config::PoolKind::Auto => PoolKind::Auto,
+            config::PoolKind::Btrfs => PoolKind::Btrfs,
+            config::PoolKind::Directory => PoolKind::Plain,
+        },
+    }
+}
