@@ -10,7 +10,7 @@ use http::StatusCode;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// The command line is wrong.
-    #[error("usage: cabana-guest [--listen unix:PATH|ADDRESS:PORT --config FILE]")]
+    #[error("usage: cabana-guest [--listen unix:PATH|ADDRESS:PORT --config FILE [--control PATH]]")]
     Usage,
     /// An inherited descriptor or a system call that the daemon cannot do without.
     #[error("cannot {doing}")]

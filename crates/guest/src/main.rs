@@ -1,7 +1,8 @@
 //! The daemon inside every sandbox: process 1, and the server of E2B's guest contract (commands, files, metrics).
 //!
-//! The launcher starts it with a listening Unix socket, its configuration and a readiness pipe as inherited descriptors. For
-//! development it runs as an ordinary process: `cabana-guest --listen unix:PATH|ADDRESS:PORT --config FILE`.
+//! The launcher starts it with two listening Unix sockets (control and traffic), its configuration and a readiness pipe as inherited
+//! descriptors. For development it runs as an ordinary process:
+//! `cabana-guest --listen unix:PATH|ADDRESS:PORT --config FILE [--control PATH]`.
 
 mod auth;
 mod blocking;

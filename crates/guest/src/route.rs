@@ -1,4 +1,5 @@
-//! Who answers what: checks the token, then hands a request to the service or file handler that it names.
+//! Routes requests. The control socket has routes of its own; everywhere else the token is checked first, then a service or file handler
+//! is chosen by path.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,7 +8,7 @@ use bytes::Bytes;
 use cabana_body_drain::TrackedBody;
 use cabana_proto::filesystem::{FILESYSTEM_SERVICE_NAME, FilesystemServer};
 use cabana_proto::process::{PROCESS_SERVICE_NAME, ProcessServer};
-use cabana_types::guest::{ACTIVITY_PATH, BRIDGE_PATH, HOST_ONLY_PATHS, JOURNAL_PATH, READY_PATH, STOP_PATH};
+use cabana_types::guest::{ACTIVITY_PATH, BRIDGE_PATH, HEALTH_PATH, INIT_PATH, JOURNAL_PATH, READY_PATH, STOP_PATH};
 use connectrpc::{ConnectError, ConnectRpcService, Limits};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -37,12 +38,14 @@ const MAX_JSON: usize = 2 << 20;
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 const REFUSED: &str = "unauthorized access, please provide a valid access token or method signing if supported";
 
-/// Where a request came from.
+/// The listener that a request arrived on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The host's socket.
-    Host,
-    /// A program inside, over TCP.
+    /// The control socket: the host itself.
+    Control,
+    /// The traffic socket: a client, through the host's edge.
+    Traffic,
+    /// TCP: a program inside.
     Inside,
 }
 
@@ -82,13 +85,10 @@ impl Routes {
     }
 
     async fn dispatch(&self, request: Request<TrackedBody>, origin: Origin) -> Result<Response<Body>, Problem> {
-        let path = request.uri().path();
-        if HOST_ONLY_PATHS.contains(&path) {
-            return match origin {
-                Origin::Host => self.host_only(request).await,
-                Origin::Inside => Err(unknown()),
-            };
+        if origin == Origin::Control {
+            return self.control(request).await;
         }
+        let path = request.uri().path();
         let service = path.strip_prefix('/').and_then(|p| p.split_once('/')).map_or("", |(service, _)| service);
         let is_rpc = [PROCESS_SERVICE_NAME, FILESYSTEM_SERVICE_NAME].contains(&service);
         if let Err(problem) = self.admit(&request) {
@@ -105,13 +105,13 @@ impl Routes {
             return Ok(self.filesystem.clone().oneshot(request).await.map_or_else(|e| match e {}, |r| r.map(rpc_body)));
         }
         match (request.method().as_str(), path) {
-            ("GET" | "HEAD", "/health") => Ok(reply::empty(StatusCode::NO_CONTENT)),
+            ("GET" | "HEAD", HEALTH_PATH) => Ok(reply::empty(StatusCode::NO_CONTENT)),
             ("GET" | "HEAD", "/files") => self.download(&request).await,
             ("POST", "/files") => self.upload(request).await,
             ("POST", "/files/compose") => self.compose(request).await,
             ("GET", "/envs") => Ok(reply::json(StatusCode::OK, &self.guest.settings().env)),
             ("GET", "/metrics") => self.metrics(&request, origin).await,
-            (_, "/health" | "/files" | "/files/compose" | "/envs" | "/metrics") => {
+            (_, HEALTH_PATH | "/files" | "/files/compose" | "/envs" | "/metrics") => {
                 Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method not allowed"))
             }
             _ => Err(unknown()),
@@ -122,7 +122,7 @@ impl Routes {
     fn admit(&self, request: &Request<TrackedBody>) -> Result<(), Problem> {
         let Some(expected) = self.guest.settings().access_token.clone() else { return Ok(()) };
         let path = request.uri().path();
-        if path == "/health" && *request.method() == Method::GET {
+        if path == HEALTH_PATH && *request.method() == Method::GET {
             return Ok(());
         }
         let operation = match (request.method().as_str(), path) {
@@ -139,9 +139,11 @@ impl Routes {
         }
     }
 
-    async fn host_only(&self, request: Request<TrackedBody>) -> Result<Response<Body>, Problem> {
+    /// The routes of the control socket. They need no token: only the host can connect.
+    async fn control(&self, request: Request<TrackedBody>) -> Result<Response<Body>, Problem> {
         match (request.method().as_str(), request.uri().path()) {
-            ("POST", "/init") => {
+            ("GET", HEALTH_PATH) => Ok(reply::empty(StatusCode::NO_CONTENT)),
+            ("POST", INIT_PATH) => {
                 let change: init::Request = json_body(request, true).await?;
                 change.apply(&mut self.guest.settings());
                 Ok(reply::empty(StatusCode::NO_CONTENT))
@@ -196,7 +198,8 @@ impl Routes {
 
     async fn metrics(&self, request: &Request<TrackedBody>, origin: Origin) -> Result<Response<Body>, Problem> {
         let guest = Arc::clone(&self.guest);
-        let told = (origin == Origin::Host).then(|| request.headers().clone());
+        // A program inside could send the host's header itself.
+        let told = (origin == Origin::Traffic).then(|| request.headers().clone());
         let measured = blocking::run(move || Ok::<_, Problem>(metrics::measure(&guest, told.as_ref()))).await?;
         Ok(reply::json(StatusCode::OK, &measured))
     }

@@ -1,4 +1,4 @@
-//! Listeners and connections: the host's Unix socket and, for programs inside, TCP.
+//! Listeners and connections: the host's two Unix sockets and, for programs inside, TCP.
 
 use std::convert::Infallible;
 use std::io;
@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use crate::linger::Lingering;
 use crate::route::{Origin, Routes};
 
-/// Connections of the host; its edge bounds what it lets in.
+/// Connections of the host, on each socket; its edge bounds what it lets in.
 const MAX_HOST: usize = 2048;
 /// Connections of programs inside.
 const MAX_INSIDE: usize = 256;
@@ -57,7 +57,7 @@ impl Listener {
 
 /// Serves for ever.
 pub(crate) async fn serve(listener: Listener, routes: Arc<Routes>, origin: Origin) {
-    let places = Arc::new(Semaphore::new(if origin == Origin::Host { MAX_HOST } else { MAX_INSIDE }));
+    let places = Arc::new(Semaphore::new(if origin == Origin::Inside { MAX_INSIDE } else { MAX_HOST }));
     loop {
         // The semaphore is never closed.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };

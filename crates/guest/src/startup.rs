@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
 use cabana_types::error::chain;
-use cabana_types::guest::{CONFIG_FD, GuestConfig, LISTENER_FD, READY_FD};
+use cabana_types::guest::{CONFIG_FD, CONTROL_FD, GuestConfig, READY_FD, TRAFFIC_FD};
 use cabana_types::routing::GUEST_PORT;
 use rustix::fs::Mode;
 use rustix::process::DumpableBehavior;
@@ -29,10 +29,10 @@ const THREAD_STACK: usize = 1 << 20;
 /// How the daemon was started.
 enum Start {
     /// By the launcher.
-    Inherited { listener: UnixListener, ready: File },
-    /// By hand.
-    Unix(String),
-    /// By hand.
+    Inherited { control: UnixListener, traffic: UnixListener, ready: File },
+    /// By hand, on Unix sockets at these paths.
+    Unix { control: Option<String>, traffic: String },
+    /// By hand, as seen from inside.
     Tcp(SocketAddr),
 }
 
@@ -78,14 +78,22 @@ fn begin() -> Result<(Start, GuestConfig), Error> {
     let (start, config) = match text.as_slice() {
         [] => {
             let config = File::from(inherited(CONFIG_FD)?);
-            let listener = UnixListener::from(inherited(LISTENER_FD)?);
-            (Start::Inherited { listener, ready: File::from(inherited(READY_FD)?) }, config)
+            let start = Start::Inherited {
+                control: UnixListener::from(inherited(CONTROL_FD)?),
+                traffic: UnixListener::from(inherited(TRAFFIC_FD)?),
+                ready: File::from(inherited(READY_FD)?),
+            };
+            (start, config)
         }
-        ["--listen", address, "--config", file] => {
+        ["--listen", address, "--config", file, rest @ ..] => {
             let config = File::open(file).map_err(Error::system("open the configuration"))?;
-            let start = match address.strip_prefix("unix:") {
-                Some(path) => Start::Unix(path.to_owned()),
-                None => Start::Tcp(address.parse().map_err(|_| Error::Usage)?),
+            let start = match (address.strip_prefix("unix:"), rest) {
+                (Some(traffic), []) => Start::Unix { control: None, traffic: traffic.to_owned() },
+                (Some(traffic), ["--control", control]) => {
+                    Start::Unix { control: Some((*control).to_owned()), traffic: traffic.to_owned() }
+                }
+                (None, []) => Start::Tcp(address.parse().map_err(|_| Error::Usage)?),
+                _ => return Err(Error::Usage),
             };
             (start, config)
         }
@@ -119,22 +127,28 @@ async fn serve(start: Start, guest: Arc<Guest>, is_init: bool) -> Result<(), Err
     tokio::spawn(reaper::run(children, Arc::clone(&guest.commands)));
     let routes = Arc::new(Routes::new(Arc::clone(&guest)));
     match start {
-        Start::Inherited { listener, mut ready } => {
-            listener.set_nonblocking(true).map_err(Error::system("use the host's socket"))?;
-            let listener =
-                tokio::net::UnixListener::from_std(listener).map_err(Error::system("use the host's socket"))?;
-            tokio::spawn(server::serve(Listener::Unix(listener), Arc::clone(&routes), Origin::Host));
-            // The host waits for this byte; one that went away has nothing to wait for.
+        Start::Inherited { control, traffic, mut ready } => {
+            for (listener, origin) in [(control, Origin::Control), (traffic, Origin::Traffic)] {
+                listener.set_nonblocking(true).map_err(Error::system("use a socket of the host"))?;
+                let listener =
+                    tokio::net::UnixListener::from_std(listener).map_err(Error::system("use a socket of the host"))?;
+                tokio::spawn(server::serve(Listener::Unix(listener), Arc::clone(&routes), origin));
+            }
+            // The host waits for this byte; a failed write means that it is gone.
             let _ = ready.write_all(b"1");
             drop(ready);
-            // For programs inside; the sandbox works without, too.
+            // For programs inside. Not essential: the sandbox works without it.
             if let Ok(listener) = TcpListener::bind((Ipv4Addr::UNSPECIFIED, GUEST_PORT)).await {
                 tokio::spawn(server::serve(Listener::Tcp(listener), routes, Origin::Inside));
             }
         }
-        Start::Unix(path) => {
-            let listener = tokio::net::UnixListener::bind(path).map_err(Error::system("listen"))?;
-            tokio::spawn(server::serve(Listener::Unix(listener), routes, Origin::Host));
+        Start::Unix { control, traffic } => {
+            for (path, origin) in
+                control.map(|path| (path, Origin::Control)).into_iter().chain([(traffic, Origin::Traffic)])
+            {
+                let listener = tokio::net::UnixListener::bind(path).map_err(Error::system("listen"))?;
+                tokio::spawn(server::serve(Listener::Unix(listener), Arc::clone(&routes), origin));
+            }
         }
         Start::Tcp(address) => {
             let listener = TcpListener::bind(address).await.map_err(Error::system("listen"))?;

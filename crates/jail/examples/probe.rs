@@ -45,10 +45,15 @@ fn main() {
         "/dev/ptmx",
         "/dev/kvm",
         "/written-inside",
+        "/volumes/fixed/new",
+        "/volumes/shared/new",
     ] {
-        let create = path == "/written-inside";
+        let create = path.starts_with("/volumes") || path == "/written-inside";
         let result = OpenOptions::new().write(true).create(create).open(path).map(|_| "ok".to_owned());
         tell(&format!("write {path}"), result.unwrap_or_else(|e| errno_name(e.raw_os_error())));
+    }
+    for path in ["/volumes/fixed/hello", "/volumes/shared/hello"] {
+        tell(&format!("read {path}"), fs::read_to_string(path).unwrap_or_else(|e| errno_name(e.raw_os_error())));
     }
     tell("exists /sys/class", fs::exists("/sys/class").unwrap_or(true).to_string());
     let root = CString::new("/").unwrap_or_default();

@@ -11,12 +11,12 @@ use rustix::net::{
     SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-/// Descriptors in one message.
-pub(crate) const MAX_FDS: usize = 8;
-/// Bytes in one message.
+/// The most descriptors in one message.
+pub(crate) const MAX_FDS: usize = 32;
+/// The most bytes in one message.
 pub(crate) const MAX_BYTES: usize = 64 * 1024;
 
-/// Two connected ends that keep message boundaries and close on exec.
+/// Two connected ends that keep message boundaries and are closed on exec.
 pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
 }
@@ -31,10 +31,10 @@ pub(crate) fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> R
     sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL).map(drop)
 }
 
-/// What arrives: bytes and descriptors.
+/// Bytes and descriptors of a received message.
 pub(crate) type Message = (Vec<u8>, Vec<OwnedFd>);
 
-/// One message; `None` when the other end is closed.
+/// Receives one message; `None` when the other end is closed.
 pub(crate) fn receive(socket: impl AsFd, flags: RecvFlags) -> Result<Option<Message>, Errno> {
     let mut bytes = vec![0; MAX_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
@@ -69,9 +69,12 @@ mod tests {
     fn carries_bytes_and_descriptors() {
         let (a, b) = pair().unwrap();
         let file = std::fs::File::open("/dev/null").unwrap();
-        send(&a, b"hello", &[file.as_fd(), file.as_fd()]).unwrap();
-        let (bytes, fds) = receive(&b, RecvFlags::empty()).unwrap().unwrap();
-        assert_eq!((bytes.as_slice(), fds.len()), (&b"hello"[..], 2));
+        for count in [0, 2, MAX_FDS] {
+            send(&a, b"hello", &vec![file.as_fd(); count]).unwrap();
+            let (bytes, fds) = receive(&b, RecvFlags::empty()).unwrap().unwrap();
+            assert_eq!((bytes.as_slice(), fds.len()), (&b"hello"[..], count));
+        }
+        assert_eq!(send(&a, b"hello", &[file.as_fd(); MAX_FDS + 1]), Err(Errno::TOOBIG));
         drop(a);
         assert!(receive(&b, RecvFlags::empty()).unwrap().is_none());
     }

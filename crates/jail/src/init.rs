@@ -1,10 +1,10 @@
-//! What the first process of a sandbox does from its clone to the start of the guest. It runs in a copy of the launcher, and from the
+//! What the first process of a sandbox does from its clone to the exec of the guest. It runs in a copy of the launcher, from the
 //! first line with the sandbox's own ids.
 
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use cabana_types::guest::{CONFIG_FD, LISTENER_FD, READY_FD};
+use cabana_types::guest::{CONFIG_FD, CONTROL_FD, READY_FD, TRAFFIC_FD};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change, unmount};
@@ -12,38 +12,34 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{Gid, Uid};
 
 use crate::error::{During, Error};
-use crate::plan::{Plan, RootKind};
-use crate::root::{INERT, attach, copy_tree, directory, file, filesystem, within};
+use crate::plan::{MountSpec, Plan, RootSpec};
+use crate::root::{INERT, attach, copy_tree, directory, directory_at, file, filesystem, make_read_only, within};
 use crate::{capabilities, channel, device, kernel, procfs, seccomp, sysfs};
 
-/// Descriptors that the first process needs.
-pub(crate) struct Inherited {
-    /// The template, with the sandbox's ids.
-    pub template: OwnedFd,
-    /// The disk, with the sandbox's ids.
-    pub disk: OwnedFd,
-    /// See [`crate::plan::PlanFd`].
-    pub listener: OwnedFd,
-    /// See [`crate::plan::PlanFd`].
-    pub config: OwnedFd,
-    /// See [`crate::plan::PlanFd`].
-    pub ready: OwnedFd,
+/// Descriptors that the guest inherits; see [`crate::plan::GuestFds`].
+pub(crate) struct GuestFiles<'a> {
+    pub(crate) control: BorrowedFd<'a>,
+    pub(crate) traffic: BorrowedFd<'a>,
+    pub(crate) config: BorrowedFd<'a>,
+    pub(crate) ready: BorrowedFd<'a>,
 }
 
-/// Becomes the guest. On an error tells the launcher through `status` and exits.
+/// Becomes the guest. `mounts` are the directories of [`Plan::directories`], with the sandbox's ids. Reports an error to the launcher through `status`
+/// and exits.
 pub(crate) fn become_guest(
     plan: &Plan,
-    inherited: Inherited,
+    mounts: Vec<OwnedFd>,
+    inherited: &GuestFiles<'_>,
     guest: BorrowedFd<'_>,
     status: BorrowedFd<'_>,
     filters: &seccomp::Filters,
 ) -> ! {
-    // From `place_descriptors` on the numbers belong to other files: nothing may be closed by its old owner.
-    let inherited = std::mem::ManuallyDrop::new(inherited);
-    if let Err(error) = prepare(plan, &inherited, filters) {
+    // `place_descriptors` reuses the numbers for other files: nothing may be closed by its old owner.
+    let mounts = std::mem::ManuallyDrop::new(mounts);
+    if let Err(error) = prepare(plan, &mounts, filters) {
         fail(status, &error);
     }
-    if let Err(source) = place_descriptors(&inherited, guest, status) {
+    if let Err(source) = place_descriptors(inherited, guest, status) {
         fail(status, &Error::Step { step: "place descriptors", source });
     }
     // SAFETY: `place_descriptors` has just put them there, and nothing else owns the numbers.
@@ -63,11 +59,11 @@ fn fail(status: BorrowedFd<'_>, error: &Error) -> ! {
     unsafe { libc::_exit(1) }
 }
 
-/// Where the guest's executable and the status socket are just before the start; both close with it.
-const GUEST_FD: i32 = 6;
-const STATUS_FD: i32 = 7;
+/// Where the guest's executable and the status socket are just before the exec, which closes both.
+const GUEST_FD: i32 = 7;
+const STATUS_FD: i32 = 8;
 
-fn prepare(plan: &Plan, inherited: &Inherited, filters: &seccomp::Filters) -> Result<(), Error> {
+fn prepare(plan: &Plan, mounts: &[OwnedFd], filters: &seccomp::Filters) -> Result<(), Error> {
     rustix::thread::set_thread_groups(&[]).during("clear groups")?;
     rustix::thread::set_thread_res_gid(Gid::ROOT, Gid::ROOT, Gid::ROOT).during("become root's group inside")?;
     rustix::thread::set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT).during("become root inside")?;
@@ -81,15 +77,16 @@ fn prepare(plan: &Plan, inherited: &Inherited, filters: &seccomp::Filters) -> Re
             .during("open the staging directory")
     });
     let overlay;
-    let root = match plan.root {
-        RootKind::Whole => inherited.disk.as_fd(),
-        RootKind::Overlay => {
+    let (root, mounts) = match (plan.root, mounts) {
+        (RootSpec::Whole { .. }, [disk, mounts @ ..]) => (disk.as_fd(), mounts),
+        (RootSpec::Overlay { .. }, [template_mount, disk_mount, mounts @ ..]) => {
             // The kernel takes layers of an overlay only from this mount namespace.
-            attach(&inherited.template, template?).during("attach the template")?;
-            attach(&inherited.disk, disk?).during("attach the disk")?;
-            overlay = crate::root::overlay(inherited.template.as_fd(), inherited.disk.as_fd())?;
-            overlay.as_fd()
+            attach(template_mount, template?).during("attach the template")?;
+            attach(disk_mount, disk?).during("attach the disk")?;
+            overlay = crate::root::overlay(template_mount.as_fd(), disk_mount.as_fd())?;
+            (overlay.as_fd(), mounts)
         }
+        _ => return Err(Error::Launcher("sent too few mounts")),
     };
     attach(root, staging?).during("attach the root")?;
 
@@ -107,6 +104,12 @@ fn prepare(plan: &Plan, inherited: &Inherited, filters: &seccomp::Filters) -> Re
         attach(copy_tree(&files, name, false).during("copy a file of /etc")?, file(&etc, name)?)
             .during("attach a file of /etc")?;
     }
+    if mounts.len() != plan.mounts.len() {
+        return Err(Error::Launcher("sent another number of mounts than planned"));
+    }
+    for (spec, mount) in plan.mounts.iter().zip(mounts) {
+        attach_mount(root, spec, mount.as_fd())?;
+    }
 
     rustix::process::fchdir(root).during("enter the root")?;
     rustix::process::pivot_root(".", ".").during("change the root")?;
@@ -118,6 +121,15 @@ fn prepare(plan: &Plan, inherited: &Inherited, filters: &seccomp::Filters) -> Re
     // Filters first: without `no_new_privs` installing them needs a capability that is then given up.
     filters.install().during("install the system call filter")?;
     capabilities::restrict()
+}
+
+/// Mounts a further directory inside.
+fn attach_mount(root: BorrowedFd<'_>, spec: &MountSpec, mount: BorrowedFd<'_>) -> Result<(), Error> {
+    kernel::set_mount_attributes(mount, libc::MOUNT_ATTR_NOSUID, false, None).during("restrict a mount")?;
+    if spec.read_only {
+        make_read_only(mount).during("make a mount read-only")?;
+    }
+    attach(mount, directory_at(root, &spec.target)?).during("attach a mount")
 }
 
 const ETC_FILES: [&str; 3] = ["resolv.conf", "hosts", "hostname"];
@@ -152,12 +164,13 @@ fn limits() -> Result<(), Error> {
     set(Resource::Memlock, 64 << 20).during("limit locked memory")
 }
 
-fn place_descriptors(inherited: &Inherited, guest: BorrowedFd<'_>, status: BorrowedFd<'_>) -> Result<(), Errno> {
-    // Out of the way of the fixed numbers first.
+fn place_descriptors(inherited: &GuestFiles<'_>, guest: BorrowedFd<'_>, status: BorrowedFd<'_>) -> Result<(), Errno> {
+    // First move everything away from the fixed numbers.
     let lifted = [
-        (kernel::lift(&inherited.listener, 64)?, LISTENER_FD, true),
-        (kernel::lift(&inherited.config, 64)?, CONFIG_FD, true),
-        (kernel::lift(&inherited.ready, 64)?, READY_FD, true),
+        (kernel::lift(inherited.traffic, 64)?, TRAFFIC_FD, true),
+        (kernel::lift(inherited.config, 64)?, CONFIG_FD, true),
+        (kernel::lift(inherited.ready, 64)?, READY_FD, true),
+        (kernel::lift(inherited.control, 64)?, CONTROL_FD, true),
         (kernel::lift(guest, 64)?, GUEST_FD, false),
         (kernel::lift(status, 64)?, STATUS_FD, false),
     ];
@@ -170,7 +183,7 @@ fn place_descriptors(inherited: &Inherited, guest: BorrowedFd<'_>, status: Borro
         kernel::place(fd, *number, *keep)?;
     }
     debug_assert!(null.as_raw_fd() >= 64);
-    // The owners below are forgotten by the start of the guest, or the process exits.
+    // Their numbers are closed below or by the exec, or the process exits.
     std::mem::forget(lifted);
     std::mem::forget(null);
     #[allow(clippy::cast_sign_loss)] // a constant

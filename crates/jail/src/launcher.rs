@@ -1,13 +1,13 @@
-//! The launcher: a resident single-threaded process that clones sandboxes on request. The threaded server never does that itself, because
-//! what runs between a clone and the start of a program must not meet another thread's locks.
+//! The launcher: a resident single-threaded process that clones sandboxes on request. The multi-threaded server never clones itself:
+//! code between clone and exec could deadlock on a lock that another thread held at the time of the clone.
 //!
-//! This file is the server's handle; `launcher/serve.rs` is the process. They share a socket: a request is a [`Plan`] with its descriptors, an answer
-//! names the sandbox. Sandboxes do not depend on the launcher once they run, nor does it on them.
+//! This file is the server's handle; `launcher/serve.rs` is the process. They share a socket: a request is a [`Plan`] with its descriptors,
+//! an answer names the sandbox. A running sandbox does not depend on the launcher.
 
 mod serve;
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use rustix::net::RecvFlags;
 
 use crate::channel;
 use crate::error::{During, Error};
-use crate::plan::{Answer, Plan, PlanFd};
+use crate::plan::{Answer, Descriptors, Plan};
 
 pub use serve::main;
 
@@ -30,10 +30,10 @@ pub struct Launched {
     pub pidfd: OwnedFd,
 }
 
-/// What to do with the launcher's answer. Called on the launcher's reader thread: must not block.
+/// Callback for the launcher's answer. Called on the launcher's reader thread: must not block.
 pub type Reply = Box<dyn FnOnce(Result<Launched, Error>) + Send>;
 
-/// The server's handle of the launcher. Starts it when needed, and again if it died.
+/// The server's handle of the launcher. Restarts it if it died.
 pub struct Launcher {
     program: PathBuf,
     guest: Option<PathBuf>,
@@ -55,14 +55,14 @@ impl Launcher {
         Ok(launcher)
     }
 
-    /// Asks for a sandbox. The descriptors are in the order of [`PlanFd`]; they are copied, and may be closed when this returns.
-    pub fn launch(&self, plan: &Plan, fds: [BorrowedFd<'_>; PlanFd::COUNT], reply: Reply) {
+    /// Launches a sandbox. The descriptors are duplicated, and may be closed when this returns.
+    pub fn launch(&self, plan: &Plan, fds: &Descriptors<'_>, reply: Reply) {
         if let Err((error, reply)) = self.request(plan, fds, reply) {
             reply(Err(error));
         }
     }
 
-    fn request(&self, plan: &Plan, fds: [BorrowedFd<'_>; PlanFd::COUNT], reply: Reply) -> Result<(), (Error, Reply)> {
+    fn request(&self, plan: &Plan, fds: &Descriptors<'_>, reply: Reply) -> Result<(), (Error, Reply)> {
         let bytes = match serde_json::to_vec(plan) {
             Ok(bytes) if bytes.len() <= channel::MAX_BYTES => bytes,
             _ => return Err((Error::Launcher("cannot take a plan of this size"), reply)),
@@ -77,11 +77,11 @@ impl Launcher {
         }
         let Some(current) = running.as_ref() else { return Err((Error::Launcher("is not running"), reply)) };
         lock(&current.waiting).insert(plan.id.clone(), reply);
-        match channel::send(&*current.socket, &bytes, &fds).during("send a plan to the launcher") {
+        match channel::send(&*current.socket, &bytes, fds.as_slice()).during("send a plan to the launcher") {
             Ok(()) => Ok(()),
             Err(error) => match lock(&current.waiting).remove(&plan.id) {
                 Some(reply) => Err((error, reply)),
-                // The reader saw the launcher's end first and has answered.
+                // The reader thread noticed first that the launcher is gone, and has called it.
                 None => Ok(()),
             },
         }

@@ -127,3 +127,25 @@ pub(crate) fn within(root: impl AsFd, path: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY;
     beneath::open(root, path, flags, Mode::empty(), Resolve::InRoot)
 }
+
+/// A directory at an absolute path of the image, links followed within the root only; missing directories are created.
+pub(crate) fn directory_at(root: impl AsFd, path: &str) -> Result<OwnedFd, Error> {
+    const STEP: &str = "make the target of a mount";
+    let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
+    if !path.starts_with('/') || names.is_empty() || names.iter().any(|name| matches!(*name, "." | "..")) {
+        return Err(Error::Step { step: STEP, source: Errno::INVAL });
+    }
+    let mut current = within(&root, ".").during(STEP)?;
+    let mut prefix = String::new();
+    for name in names {
+        prefix = format!("{prefix}/{name}");
+        current = match within(&root, &prefix) {
+            Err(Errno::NOENT) => {
+                mkdirat(&current, name, Mode::from_raw_mode(0o755)).during(STEP)?;
+                within(&root, &prefix).during(STEP)?
+            }
+            other => other.during(STEP)?,
+        };
+    }
+    Ok(current)
+}

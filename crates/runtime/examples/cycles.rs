@@ -72,7 +72,14 @@ fn spec(id: SandboxId, build: BuildId) -> LaunchSpec {
         ready: None,
         disk_bytes: u64::from(resources.disk_mb) << 20,
     };
-    LaunchSpec { id, root: Root::Build { build, disk: DiskSource::New }, resources, internet: true, guest }
+    LaunchSpec {
+        id,
+        root: Root::Build { build, disk: DiskSource::New },
+        resources,
+        mounts: Vec::new(),
+        internet: true,
+        guest,
+    }
 }
 
 fn quantiles(times: &mut [Duration]) -> String {

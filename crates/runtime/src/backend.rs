@@ -1,11 +1,10 @@
 //! What every isolation backend offers to lifecycle.
 
-use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use cabana_guest_link::GuestLink;
 use cabana_storage::{Pool, Tree};
 use cabana_types::guest::GuestConfig;
 use cabana_types::{BuildId, Resources, SandboxId, TemplateId};
@@ -66,6 +65,17 @@ impl Root {
     }
 }
 
+/// A directory of the host that is mounted inside.
+#[derive(Debug, Clone)]
+pub struct Mount {
+    /// The directory, open.
+    pub source: Arc<OwnedFd>,
+    /// Absolute path inside.
+    pub target: String,
+    /// Whether writes are refused.
+    pub read_only: bool,
+}
+
 /// Everything needed to bring one sandbox up.
 #[derive(Debug, Clone)]
 pub struct LaunchSpec {
@@ -75,6 +85,8 @@ pub struct LaunchSpec {
     pub root: Root,
     /// Its limits.
     pub resources: Resources,
+    /// Further directories of the host that are mounted inside.
+    pub mounts: Vec<Mount>,
     /// Whether it may reach the outside.
     pub internet: bool,
     /// What the guest is told.
@@ -86,10 +98,8 @@ pub struct LaunchSpec {
 pub struct Live {
     /// Its id.
     pub id: SandboxId,
-    /// Its address on the host's side network: ports on `0.0.0.0` inside are reached here.
-    pub address: Ipv4Addr,
-    /// The Unix socket on which its guest serves the host.
-    pub guest_socket: PathBuf,
+    /// How its guest and its ports are reached.
+    pub link: GuestLink,
     /// How it is doing.
     pub vitals: watch::Receiver<Vitals>,
 }

@@ -6,5 +6,5 @@ pub mod backend;
 pub mod error;
 pub mod native;
 
-pub use backend::{Backend, Capabilities, Death, DiskSource, LaunchSpec, Live, Observed, Root, Stats, Vitals};
+pub use backend::{Backend, Capabilities, Death, DiskSource, LaunchSpec, Live, Mount, Observed, Root, Stats, Vitals};
 pub use error::Error;

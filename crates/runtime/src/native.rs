@@ -28,7 +28,7 @@ use tokio::sync::watch;
 
 use self::ending::collected;
 use self::instance::Instance;
-use self::record::Records;
+use self::record::{Records, Sockets};
 use self::vitals::Watched;
 use crate::Error;
 use crate::backend::{Backend, Capabilities, LaunchSpec, Live, Observed, Stats, Vitals};
@@ -100,15 +100,15 @@ impl Native {
     }
 
     /// Starts watching a sandbox that is up.
-    fn register(&self, id: &SandboxId, pidfd: OwnedFd, slot: &Slot) -> Result<Live, Error> {
+    fn register(&self, id: &SandboxId, pidfd: OwnedFd, slot: &Slot, sockets: Sockets) -> Result<Live, Error> {
         let watched = Watched::start(id.clone(), pidfd, self.cgroups.clone())?;
-        let live = self.live(id, slot, watched.vitals());
+        let live = self.live(id, slot, sockets, watched.vitals());
         self.living().insert(id.clone(), watched);
         Ok(live)
     }
 
-    fn live(&self, id: &SandboxId, slot: &Slot, vitals: watch::Receiver<Vitals>) -> Live {
-        Live { id: id.clone(), address: slot.address, guest_socket: self.records.socket(id), vitals }
+    fn live(&self, id: &SandboxId, slot: &Slot, sockets: Sockets, vitals: watch::Receiver<Vitals>) -> Live {
+        Live { id: id.clone(), link: self.records.link(id, sockets, slot.address), vitals }
     }
 
     fn living(&self) -> MutexGuard<'_, HashMap<SandboxId, Watched>> {
@@ -158,8 +158,8 @@ impl Backend for Native {
         let known = self.living().get(id).map(Watched::vitals);
         match known {
             Some(vitals) if vitals.borrow().death.is_some() => Ok(None),
-            Some(vitals) => Ok(Some(self.live(id, &slot, vitals))),
-            None => self.register(id, pidfd, &slot).map(Some),
+            Some(vitals) => Ok(Some(self.live(id, &slot, record.sockets, vitals))),
+            None => self.register(id, pidfd, &slot, record.sockets).map(Some),
         }
     }
 

@@ -1,10 +1,9 @@
 //! Which sandboxes are up, and how to reach them: written by lifecycle, read by the edge on every request.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use cabana_guest_link::GuestLink;
 pub use cabana_store::Traffic;
 use cabana_types::{SandboxId, Secret};
 use tokio_util::sync::CancellationToken;
@@ -14,10 +13,8 @@ use tokio_util::sync::CancellationToken;
 pub struct Route {
     /// The sandbox.
     pub id: SandboxId,
-    /// Ports on `0.0.0.0` inside are reached here.
-    pub address: Ipv4Addr,
-    /// The Unix socket on which the guest serves the host.
-    pub guest_socket: PathBuf,
+    /// How its guest and its ports are reached.
+    pub link: GuestLink,
     /// The guest's token, to find the sandbox of a signed link that does not name it.
     pub access_token: Option<Secret>,
     /// What requests to its other ports need.

@@ -6,7 +6,6 @@ mod dial;
 mod forward;
 mod guard;
 mod headers;
-mod host_only;
 mod link;
 pub mod listener;
 mod patient;
@@ -180,7 +179,7 @@ impl Edge {
         mut request: Request<TrackedBody>,
         busy: Busy,
     ) -> Response<Body> {
-        if port == GUEST_PORT && host_only::is_host_only(request.uri().path()) {
+        if port == GUEST_PORT && route.link.is_closed_to_traffic(request.uri().path()) {
             return answer::error(StatusCode::NOT_FOUND, "not found");
         }
         let navigation = is_navigation(request.method(), request.headers());

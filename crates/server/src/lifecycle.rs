@@ -11,7 +11,6 @@ mod check;
 mod create;
 mod driver;
 mod expiry;
-mod guest;
 mod history;
 mod idle;
 mod journal;
@@ -230,8 +229,7 @@ impl Lifecycle {
         let gone = CancellationToken::new();
         self.directory.insert(Route {
             id: live.id.clone(),
-            address: live.address,
-            guest_socket: live.guest_socket,
+            link: live.link,
             access_token: sandbox.access_token.clone(),
             traffic: sandbox.traffic.clone(),
             activity: Arc::new(Activity::default()),

@@ -1,5 +1,5 @@
 //! The contract between the host and the guest daemon beyond E2B's surface: what it inherits, its first configuration, and the
-//! paths that only the host may call.
+//! paths of its control socket.
 
 use std::collections::BTreeMap;
 
@@ -7,27 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{SandboxId, Secret};
 
-/// Inherited descriptor of the listening Unix socket on which the host talks to the guest.
-pub const LISTENER_FD: i32 = 3;
+/// Inherited descriptor of the listening socket for traffic: E2B's surface, which the edge forwards requests to.
+pub const TRAFFIC_FD: i32 = 3;
 /// Inherited descriptor of a sealed memory file that holds [`GuestConfig`] as JSON.
 pub const CONFIG_FD: i32 = 4;
 /// Inherited write end of a pipe: the guest writes one byte when it serves, and closes it.
 pub const READY_FD: i32 = 5;
+/// Inherited descriptor of the listening control socket: only the host connects to it. The paths below are served there and nowhere else.
+pub const CONTROL_FD: i32 = 6;
 
-/// Paths that only the host may call, on the Unix socket. The edge answers 404 for them.
-pub const HOST_ONLY_PATHS: [&str; 11] = [
-    "/init",
-    "/freeze",
-    "/unfreeze",
-    "/fsfreeze",
-    "/fsthaw",
-    "/collapse",
-    BRIDGE_PATH,
-    JOURNAL_PATH,
-    ACTIVITY_PATH,
-    READY_PATH,
-    STOP_PATH,
-];
+/// `POST /init`: changes settings of the running guest.
+pub const INIT_PATH: &str = "/init";
+/// `GET /health`: 204 while the guest serves; on both sockets.
+pub const HEALTH_PATH: &str = "/health";
 /// `GET /activity`: an [`Activity`].
 pub const ACTIVITY_PATH: &str = "/activity";
 /// `GET /ready?seconds=N`: a [`Readiness`] as soon as it is decided, after so many seconds at the latest if a number is given. What is not

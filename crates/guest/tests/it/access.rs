@@ -66,13 +66,44 @@ fn signatures_stand_in_for_the_token() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
 }
 
+/// What the control socket serves, and what E2B's own daemon serves to its host.
+const CONTROL_PATHS: [&str; 11] = [
+    "/init",
+    "/freeze",
+    "/unfreeze",
+    "/fsfreeze",
+    "/fsthaw",
+    "/collapse",
+    "/bridge",
+    "/journal",
+    "/activity",
+    "/ready",
+    "/stop",
+];
+
 #[test]
-fn host_only_paths_are_hidden_from_inside() {
-    let inside = Guest::over_tcp(None);
-    for path in cabana_types::guest::HOST_ONLY_PATHS {
-        assert_eq!(inside.http("POST", path, &[], b"{}").status, 404, "{path}");
-        assert_eq!(inside.http("GET", path, &[], b"").status, 404, "{path}");
+fn control_paths_are_on_the_control_socket_only() {
+    for guest in [Guest::over_tcp(None), Guest::start()] {
+        for path in CONTROL_PATHS {
+            assert_eq!(guest.http("POST", path, &[], b"{}").status, 404, "{path}");
+            assert_eq!(guest.http("GET", path, &[], b"").status, 404, "{path}");
+        }
+        for path in ["/bridge?port=22", "//init", "/%69nit", "/init/", "/./init", "/x/../init", "/INIT"] {
+            assert_eq!(guest.http("POST", path, &[], b"{}").status, 404, "{path}");
+        }
+        assert_eq!(guest.get("/health").status, 204, "it still runs");
     }
+}
+
+#[test]
+fn the_control_socket_serves_nothing_else() {
+    let guest = Guest::with(Some(TOKEN));
+    assert_eq!(guest.control_get("/health").status, 204);
+    assert_eq!(guest.control_get("/activity").json(), json!({"commands": 0}), "without a token");
+    for path in ["/files?path=/etc/hostname", "/envs", "/metrics", "/freeze", "/"] {
+        assert_eq!(guest.control("GET", path, &[("x-access-token", TOKEN)], b"").status, 404, "{path}");
+    }
+    assert_eq!(guest.control("POST", "/process.Process/List", &[("x-access-token", TOKEN)], b"{}").status, 404);
 }
 
 #[test]
@@ -94,7 +125,7 @@ fn sizes_are_bounded() {
     let mut lying = vec![0, 0xff, 0xff, 0xff, 0xff];
     lying.extend_from_slice(b"{}");
     assert_eq!(guest.stream_raw("process.Process/Start", &[], &lying).finish().code(), "resource_exhausted");
-    assert_eq!(guest.http("POST", "/init", &[], &vec![b' '; 3 << 20]).status, 413);
+    assert_eq!(guest.control("POST", "/init", &[], &vec![b' '; 3 << 20]).status, 413);
     let long = "x".repeat(100_000);
     assert_eq!(guest.http("GET", "/health", &[("x-long", &long)], b"").status, 431);
     assert!(guest.memory() < 64 << 20);

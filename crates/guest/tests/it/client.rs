@@ -46,7 +46,9 @@ impl Guest {
     pub(crate) fn configured(dir: tempfile::TempDir, config: &Value) -> Self {
         let socket = dir.path().join("socket");
         let listen = format!("unix:{}", socket.display());
-        Self::launch(dir, &listen, config, Address::Unix(socket))
+        let guest = Self::launch(dir, &listen, config, Address::Unix(socket));
+        eventually("the daemon listens for the host", || guest.try_control().is_ok());
+        guest
     }
 
     pub(crate) fn over_tcp(token: Option<&str>) -> Self {
@@ -59,11 +61,12 @@ impl Guest {
     fn launch(dir: tempfile::TempDir, listen: &str, config: &Value, address: Address) -> Self {
         let file = dir.path().join("config.json");
         std::fs::write(&file, config.to_string()).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_cabana-guest"))
-            .args(["--listen", listen, "--config"])
-            .arg(&file)
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cabana-guest"));
+        command.args(["--listen", listen, "--config"]).arg(&file);
+        if let Address::Unix(_) = &address {
+            command.arg("--control").arg(dir.path().join("control"));
+        }
+        let child = command.spawn().unwrap();
         let guest = Self { child, address, dir };
         eventually("the daemon listens", || guest.try_connect().is_ok());
         guest
@@ -105,9 +108,38 @@ impl Guest {
         self.try_connect().unwrap()
     }
 
+    fn try_control(&self) -> io::Result<Box<dyn Stream>> {
+        let stream = UnixStream::connect(self.dir.path().join("control"))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Box::new(stream))
+    }
+
     /// Sends a request and reads the head of the answer.
     pub(crate) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
-        let mut stream = self.try_connect().unwrap();
+        Self::send_over(self.try_connect().unwrap(), method, path, headers, body)
+    }
+
+    /// The same on the control socket.
+    pub(crate) fn control_send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        Self::send_over(self.try_control().unwrap(), method, path, headers, body)
+    }
+
+    /// A plain request on the control socket with its whole answer.
+    pub(crate) fn control(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Whole {
+        self.control_send(method, path, headers, body).whole()
+    }
+
+    pub(crate) fn control_get(&self, path: &str) -> Whole {
+        self.control("GET", path, &[], b"")
+    }
+
+    fn send_over(
+        mut stream: Box<dyn Stream>,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: guest\r\n");
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -19,14 +20,14 @@ fn settings_change_while_it_runs() {
     assert_eq!(guest.get("/envs").json()["E2B_TEMPLATE_ID"], "base");
     let change = json!({"envVars": {"ADDED": "1"}, "accessToken": "later", "defaultUser": "nobody",
         "defaultWorkdir": "/tmp", "timestamp": "2026-01-01T00:00:00Z"});
-    assert_eq!(guest.http("POST", "/init", &[], change.to_string().as_bytes()).status, 204);
+    assert_eq!(guest.control("POST", "/init", &[], change.to_string().as_bytes()).status, 204);
     assert_eq!(guest.get("/envs").status, 401);
     let token = [("x-access-token", "later")];
     let done = guest.command_with(&token, &json!({}), "id -un; pwd; echo $ADDED $GLOBAL").finish();
     assert_eq!(done.stdout(), "nobody\n/tmp\n1 everywhere\n");
-    assert_eq!(guest.http("POST", "/init", &[], b"").status, 204);
-    assert_eq!(guest.http("POST", "/init", &[], b"nonsense").status, 400);
-    assert_eq!(guest.http("POST", "/freeze", &[], b"").status, 404);
+    assert_eq!(guest.control("POST", "/init", &[], b"").status, 204);
+    assert_eq!(guest.control("POST", "/init", &[], b"nonsense").status, 400);
+    assert_eq!(guest.control("POST", "/freeze", &[], b"").status, 404);
 }
 
 #[test]
@@ -58,7 +59,7 @@ fn a_bridge_is_a_connection() {
             stream.write_all(&text).unwrap();
         });
         let upgrade = [("connection", "upgrade"), ("upgrade", "cabana-bridge")];
-        let mut answer = guest.send("GET", &format!("/bridge?port={port}"), &upgrade, b"");
+        let mut answer = guest.control_send("GET", &format!("/bridge?port={port}"), &upgrade, b"");
         assert_eq!((answer.status, answer.header("upgrade")), (101, Some("cabana-bridge")));
         answer.reader.get_mut().write_all(b"hello").unwrap();
         let mut text = [0; 5];
@@ -66,17 +67,18 @@ fn a_bridge_is_a_connection() {
         assert_eq!(&text, b"hello");
         echo.join().unwrap();
         assert_eq!(answer.reader.read(&mut text).unwrap(), 0);
-        let closed = guest.http("GET", &format!("/bridge?port={port}"), &upgrade, b"");
+        let closed = guest.control("GET", &format!("/bridge?port={port}"), &upgrade, b"");
         assert_eq!((closed.status, &closed.json()["code"]), (502, &json!(502)));
-        assert_eq!(guest.get(&format!("/bridge?port={port}")).status, 400);
+        assert_eq!(guest.control_get(&format!("/bridge?port={port}")).status, 400);
     }
 }
 
 #[test]
 fn inherited_descriptors() {
     let dir = tempfile::tempdir().unwrap();
-    let socket = dir.path().join("socket");
-    let listener = UnixListener::bind(&socket).unwrap();
+    let [traffic, control] = ["traffic", "control"].map(|name| dir.path().join(name));
+    let listener = UnixListener::bind(&traffic).unwrap();
+    let control_listener = UnixListener::bind(&control).unwrap();
     let memory = rustix::fs::memfd_create("config", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
     let mut memory = std::fs::File::from(memory);
     memory.write_all(config(None).to_string().as_bytes()).unwrap();
@@ -84,7 +86,7 @@ fn inherited_descriptors() {
     let (ready, ready_theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     // Away from the numbers that they get in the child.
     let high = |fd: OwnedFd| rustix::io::fcntl_dupfd_cloexec(&fd, 50).unwrap();
-    let fds = [high(listener.into()), high(memory.into()), high(ready_theirs)];
+    let fds = [high(listener.into()), high(memory.into()), high(ready_theirs), high(control_listener.into())];
     let mut command = Command::new(env!("CARGO_BIN_EXE_cabana-guest"));
     let raw = fds.each_ref().map(|fd| fd.as_raw_fd());
     // SAFETY: dup2 is a plain system call on descriptors that stay open until the child has started.
@@ -104,17 +106,24 @@ fn inherited_descriptors() {
     let mut byte = Vec::new();
     std::fs::File::from(ready).read_to_end(&mut byte).unwrap();
     let took = started.elapsed();
-    let mut stream = UnixStream::connect(&socket).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
+    let ask = |socket: &Path, path: &str| {
+        let mut stream = UnixStream::connect(socket).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let (answer, journal, hidden) = (ask(&traffic, "/health"), ask(&control, "/journal"), ask(&traffic, "/journal"));
     let dumpable = std::fs::metadata(format!("/proc/{}/environ", child.id())).is_ok();
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(byte, b"1");
     assert!(took < Duration::from_secs(5), "{took:?}");
     assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+    assert!(journal.starts_with("HTTP/1.1 200"), "{journal}");
+    assert!(hidden.starts_with("HTTP/1.1 404"), "{hidden}");
     assert!(dumpable);
 }
 
@@ -168,13 +177,13 @@ fn as_process_one() {
 #[test]
 fn the_host_reads_what_the_daemon_noted() {
     let guest = Guest::start();
-    assert_eq!(guest.get("/journal").json(), json!([]));
+    assert_eq!(guest.control_get("/journal").json(), json!([]));
     guest.command("echo 'two\nlines'; exit 3").finish();
     let mut slow = guest.command_with(&[("connect-timeout-ms", "200")], &json!({}), "sleep 300");
     let slow_pid = slow.pid();
     assert_eq!(slow.finish().code(), "deadline_exceeded");
-    eventually("the end is noted", || guest.get("/journal").json().as_array().unwrap().len() == 4);
-    let entries = guest.get("/journal").json();
+    eventually("the end is noted", || guest.control_get("/journal").json().as_array().unwrap().len() == 4);
+    let entries = guest.control_get("/journal").json();
     let said: Vec<_> = entries.as_array().unwrap().iter().map(|e| e["message"].as_str().unwrap()).collect();
     let pid = &entries[0]["pid"];
     assert_eq!(said[0], format!("Process {pid} started: /bin/bash -l -c echo 'two lines'; exit 3"));

@@ -30,22 +30,22 @@ fn shell(script: &str) -> Value {
 }
 
 fn readiness(guest: &Guest) -> Value {
-    guest.get("/ready?seconds=15").json()
+    guest.control_get("/ready?seconds=15").json()
 }
 
 fn noted(guest: &Guest) -> Vec<(String, String)> {
     let text = |entry: &Value, name: &str| entry[name].as_str().unwrap().to_owned();
-    let journal = guest.get("/journal").json();
+    let journal = guest.control_get("/journal").json();
     journal.as_array().unwrap().iter().map(|e| (text(e, "level"), text(e, "message"))).collect()
 }
 
 #[test]
 fn without_either_it_is_ready_at_once() {
     let guest = Guest::start();
-    assert_eq!(guest.get("/ready").json(), json!({"ready": true}));
-    assert_eq!(guest.get("/ready?seconds=0").json(), json!({"ready": true}));
-    assert_eq!(guest.get("/ready?seconds=soon").status, 400);
-    assert_eq!(prepared(json!([]), json!([])).get("/ready").json(), json!({"ready": true}));
+    assert_eq!(guest.control_get("/ready").json(), json!({"ready": true}));
+    assert_eq!(guest.control_get("/ready?seconds=0").json(), json!({"ready": true}));
+    assert_eq!(guest.control_get("/ready?seconds=soon").status, 400);
+    assert_eq!(prepared(json!([]), json!([])).control_get("/ready").json(), json!({"ready": true}));
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_start_command_is_a_command_like_any_other() {
     // It is listed, can be connected to, is no work, and can be killed.
     let (_, list) = guest.call("process.Process/List", &json!({}));
     assert_eq!((&list["processes"][0]["tag"], &list["processes"][1]), (&json!("service:start"), &Value::Null));
-    assert_eq!(guest.get("/activity").json(), json!({"commands": 0}));
+    assert_eq!(guest.control_get("/activity").json(), json!({"commands": 0}));
     let select = json!({"process": {"tag": "service:start"}});
     let mut connected = guest.stream("process.Process/Connect", &[], &select);
     assert_eq!(connected.pid(), list["processes"][0]["pid"].as_u64().unwrap());
@@ -102,11 +102,11 @@ fn a_ready_command_alone() {
     let guest = prepared(Value::Null, shell("test $(id -un) = root && test $GLOBAL = everywhere"));
     assert_eq!(readiness(&guest), json!({"ready": true}));
     let guest = prepared(Value::Null, shell("echo 'not yet'; exit 7"));
-    let told = guest.get("/ready?seconds=1").json();
+    let told = guest.control_get("/ready?seconds=1").json();
     let message = "its ready command did not succeed: exit status 7";
     assert_eq!(told, json!({"ready": false, "message": message, "output": ["not yet"], "exit_code": 7}));
-    assert_eq!(guest.get("/ready").json(), told, "that stays so");
-    assert_eq!(guest.get("/journal").json(), json!([]));
+    assert_eq!(guest.control_get("/ready").json(), told, "that stays so");
+    assert_eq!(guest.control_get("/journal").json(), json!([]));
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn commands_that_cannot_be_started() {
     assert_eq!(noted(&guest)[0].0, "warn");
 
     let guest = prepared(Value::Null, json!(["/no/such/program"]));
-    let told = guest.get("/ready?seconds=1").json();
+    let told = guest.control_get("/ready?seconds=1").json();
     assert!(told["message"].as_str().unwrap().contains("did not succeed: cannot start '/no/such/program'"), "{told}");
 }
 
@@ -152,7 +152,7 @@ fn commands_that_cannot_be_started() {
 fn a_hanging_ready_command_is_given_up() {
     let guest = prepared(Value::Null, shell("sleep 300 & wait"));
     let asked = Instant::now();
-    let told = guest.get("/ready?seconds=1").json();
+    let told = guest.control_get("/ready?seconds=1").json();
     assert!(asked.elapsed() < Duration::from_secs(5));
     assert_eq!(told, json!({"ready": false, "message": "its ready command has not ended"}));
     eventually("it is killed", || guest.call("process.Process/List", &json!({})).1 == json!({}));

@@ -15,9 +15,9 @@ use rustix::thread::Uid;
 
 use crate::channel;
 use crate::error::{During, Error};
-use crate::init::{self, Inherited};
+use crate::init::{self, GuestFiles};
 use crate::kernel::{self, Cloned};
-use crate::plan::{Answer, Plan, PlanFd};
+use crate::plan::{Answer, Plan, Received};
 use crate::process;
 use crate::root::idmapped;
 use crate::seccomp::Filters;
@@ -31,10 +31,10 @@ const CLONE_NEWTIME: u64 = 0x80;
 /// Runs the launcher until the socket at descriptor 0 is closed. `guest` is the guest's executable. The process must be
 /// single-threaded.
 pub fn main(guest: &[u8]) -> Result<(), Error> {
-    // Sandboxes are watched by descriptor; the kernel may forget their first processes at once.
+    // Sandboxes are watched by pidfd; the kernel may reap their first processes at once.
     // SAFETY: no handler is installed.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
-    // A signal for the server's terminal is not for us: we end when the server does.
+    // Signals of the server's terminal must not reach the launcher: it exits when the server does.
     rustix::process::setsid().during("start a session").or_else(|_| Ok::<_, Error>(rustix::process::getpid()))?;
     let server = std::io::stdin();
     let mut launcher = Process {
@@ -85,7 +85,7 @@ struct Process {
     pending: HashMap<SandboxId, Pending>,
 }
 
-/// A sandbox whose first process is on its way to the guest.
+/// A sandbox whose first process has not started the guest yet.
 struct Pending {
     pid: i32,
     pidfd: OwnedFd,
@@ -97,11 +97,8 @@ impl Process {
         let Ok(plan) = serde_json::from_slice::<Plan>(bytes) else {
             return Err(Error::Launcher("got a request that it does not understand"));
         };
-        let Ok(fds) = <[OwnedFd; PlanFd::COUNT]>::try_from(fds) else {
-            return answer(server, failed(plan.id, "descriptors are missing"), None);
-        };
         let id = plan.id.clone();
-        match self.launch(&plan, fds) {
+        match self.launch(&plan, &Received::new(fds)) {
             Ok(pending) => {
                 self.pending.insert(id, pending);
                 Ok(())
@@ -113,23 +110,31 @@ impl Process {
         }
     }
 
-    fn launch(&self, plan: &Plan, fds: [OwnedFd; PlanFd::COUNT]) -> Result<Pending, Error> {
-        let [network, template, disk, listener, config, ready] = fds;
+    fn launch(&self, plan: &Plan, fds: &Received) -> Result<Pending, Error> {
         let (ours, theirs) = channel::pair().during("make a status socket")?;
-        kernel::enter_network(network.as_fd()).during("enter the network namespace")?;
+        // All of them before the clone: nothing is left of a plan that lacks one.
+        let directories: Vec<BorrowedFd<'_>> =
+            plan.directories().into_iter().map(|index| fds.get(index)).collect::<Result<_, _>>()?;
+        let guest = GuestFiles {
+            control: fds.get(plan.guest.control)?,
+            traffic: fds.get(plan.guest.traffic)?,
+            config: fds.get(plan.guest.config)?,
+            ready: fds.get(plan.guest.ready)?,
+        };
+        kernel::enter_network(fds.get(plan.network)?).during("enter the network namespace")?;
         let cloned = clone_owned_by(if self.users_may_clone { plan.uids.base } else { 0 });
         if matches!(cloned, Ok(Cloned::Child)) {
             drop(ours);
-            self.child(plan, theirs, listener, config, ready);
+            self.child(plan, theirs, &guest);
         }
-        // If this fails every later sandbox would be made in the wrong place: let the server start another launcher.
+        // If this fails, every later sandbox would be cloned in the wrong namespace: exit, and let the server start another launcher.
         kernel::enter_network(self.host_network.as_fd()).during("return to the host's network namespace")?;
         let Cloned::Parent { pid, pidfd } = cloned.during("clone")? else {
             return Err(Error::Launcher("continued as its child"));
         };
         drop(theirs);
         let pending = Pending { pid, pidfd, status: ours };
-        match release(plan, &pending, &template, &disk) {
+        match release(plan, &pending, &directories) {
             Ok(()) => Ok(pending),
             Err(error) => {
                 let _ = process::kill(&pending.pidfd);
@@ -138,22 +143,19 @@ impl Process {
         }
     }
 
-    /// In the clone: waits until the launcher has set up ids, cgroups and layers, then becomes the guest.
-    fn child(&self, plan: &Plan, status: OwnedFd, listener: OwnedFd, config: OwnedFd, ready: OwnedFd) -> ! {
+    /// In the clone: waits until the launcher has set up ids, cgroups and mounts, then becomes the guest.
+    fn child(&self, plan: &Plan, status: OwnedFd, guest: &GuestFiles<'_>) -> ! {
         // SAFETY: no handler is installed.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-        let layers = channel::receive(&status, RecvFlags::empty()).ok().flatten();
-        let layers = layers.and_then(|(_, fds)| <[OwnedFd; 2]>::try_from(fds).ok());
-        let Some([template, disk]) = layers else {
+        let Some((_, mounts)) = channel::receive(&status, RecvFlags::empty()).ok().flatten() else {
             // The launcher gave up, or is gone.
             // SAFETY: ends this process at once.
             unsafe { libc::_exit(1) }
         };
-        let inherited = Inherited { template, disk, listener, config, ready };
-        init::become_guest(plan, inherited, self.guest.as_fd(), status.as_fd(), &self.filters)
+        init::become_guest(plan, mounts, guest, self.guest.as_fd(), status.as_fd(), &self.filters)
     }
 
-    /// The status socket of a clone spoke, or was closed by the start of the guest.
+    /// The status socket of a clone is readable, or was closed by the exec of the guest.
     fn finish(&mut self, server: BorrowedFd<'_>, id: SandboxId) -> Result<(), Error> {
         let Some(pending) = self.pending.remove(&id) else { return Ok(()) };
         match channel::receive(&pending.status, RecvFlags::DONTWAIT) {
@@ -174,14 +176,15 @@ impl Process {
     }
 }
 
-/// Whether user namespaces of others than root are as good as root's. AppArmor lets others make them on some machines, but takes away what they are for.
+/// Whether user namespaces created by ids other than root have full capabilities. With this restriction AppArmor lets them be created, but without
+/// capabilities.
 fn users_may_clone() -> bool {
     let restricted = std::fs::read_to_string("/proc/sys/kernel/apparmor_restrict_unprivileged_userns");
     restricted.map_or(true, |text| text.trim() == "0")
 }
 
-/// Clones into namespaces that belong to the sandbox's own id: what the kernel limits per user (inotify instances and watches, namespaces) is then
-/// counted for each sandbox alone, and none can use up another's.
+/// Clones into namespaces owned by the sandbox's own id: per-user kernel limits (inotify instances and watches, namespaces) then
+/// apply to each sandbox separately, and none can exhaust another's.
 fn clone_owned_by(uid: u32) -> Result<Cloned, Errno> {
     let effective = |uid: u32| rustix::thread::set_thread_res_uid(None, Uid::from_raw(uid), None);
     effective(uid)?;
@@ -202,8 +205,8 @@ fn clone_owned_by(uid: u32) -> Result<Cloned, Errno> {
     }
 }
 
-/// Gives a waiting clone its ids, cgroups and layers, and lets it go on.
-fn release(plan: &Plan, pending: &Pending, template: &OwnedFd, disk: &OwnedFd) -> Result<(), Error> {
+/// Gives a waiting clone its ids, cgroups and mounts, and lets it continue.
+fn release(plan: &Plan, pending: &Pending, directories: &[BorrowedFd<'_>]) -> Result<(), Error> {
     let pid = pending.pid;
     for map in ["uid_map", "gid_map"] {
         write(Path::new(&format!("/proc/{pid}/{map}")), &plan.uids.map())?;
@@ -212,8 +215,9 @@ fn release(plan: &Plan, pending: &Pending, template: &OwnedFd, disk: &OwnedFd) -
         write(&cgroup.path.join("cgroup.procs"), &pid.to_string())?;
     }
     let users = open(&format!("/proc/{pid}/ns/user"))?;
-    let (template, disk) = (idmapped(template.as_fd(), users.as_fd())?, idmapped(disk.as_fd(), users.as_fd())?);
-    channel::send(&pending.status, b"go", &[template.as_fd(), disk.as_fd()]).during("release the first process")
+    let mounts: Vec<OwnedFd> = directories.iter().map(|dir| idmapped(*dir, users.as_fd())).collect::<Result<_, _>>()?;
+    let mounts: Vec<BorrowedFd<'_>> = mounts.iter().map(AsFd::as_fd).collect();
+    channel::send(&pending.status, b"go", &mounts).during("release the first process")
 }
 
 fn answer(server: BorrowedFd<'_>, answer: Answer, fd: Option<BorrowedFd<'_>>) -> Result<(), Error> {

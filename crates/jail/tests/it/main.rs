@@ -8,12 +8,12 @@ use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
 use cabana_jail::cgroup::Cgroups;
 use cabana_jail::launcher::{Launched, Launcher};
-use cabana_jail::plan::{Plan, RootKind, UidRange};
+use cabana_jail::plan::{Descriptors, GuestFds, MountSpec, Plan, RootSpec, UidRange};
 use cabana_types::{Resources, SandboxId};
 
 fn example(name: &str) -> PathBuf {
@@ -55,31 +55,63 @@ impl World {
     }
 
     fn launch(&self, template: &str) -> Result<(Launched, File), cabana_jail::Error> {
-        self.launch_with(RootKind::Overlay, template)
+        self.launch_with(Some(template), &[])
     }
 
-    fn launch_with(&self, root: RootKind, template: &str) -> Result<(Launched, File), cabana_jail::Error> {
+    /// With a template, or with the disk as the whole root; and with further mounts: source, target, read-only.
+    fn launch_with(
+        &self,
+        template: Option<&str>,
+        mounts: &[(&Path, &str, bool)],
+    ) -> Result<(Launched, File), cabana_jail::Error> {
+        let sockets = ["traffic", "control"].map(|name| {
+            let socket = self.dir.path().join(name);
+            let _ = fs::remove_file(&socket);
+            UnixListener::bind(socket).unwrap()
+        });
+        let (report, ready) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        let (network, template) = (network(), template.map(|path| File::open(path).unwrap()));
+        let disk = File::open(self.dir.path().join("disk")).unwrap();
+        let config = File::open("/dev/null").unwrap();
+        let sources: Vec<File> = mounts.iter().map(|(source, ..)| File::open(source).unwrap()).collect();
+        let mut fds = Descriptors::default();
+        // The mounts first: nothing depends on the order.
+        let mounts: Vec<MountSpec> = sources
+            .iter()
+            .zip(mounts)
+            .map(|(source, (_, target, read_only))| MountSpec {
+                source: fds.add(source.as_fd()).unwrap(),
+                target: (*target).to_owned(),
+                read_only: *read_only,
+            })
+            .collect();
+        let disk = fds.add(disk.as_fd())?;
+        let root = match &template {
+            Some(template) => RootSpec::Overlay { template: fds.add(template.as_fd())?, disk },
+            None => RootSpec::Whole { disk },
+        };
         let plan = Plan {
             id: self.id.clone(),
             uids: UidRange { base: 0x7fff_0000 },
             cgroups: self.cgroups.create(&self.id, Resources::default())?,
             staging: self.dir.path().join("staging"),
+            network: fds.add(network.as_fd())?,
             root,
+            mounts,
+            guest: GuestFds {
+                control: fds.add(sockets[1].as_fd())?,
+                traffic: fds.add(sockets[0].as_fd())?,
+                config: fds.add(config.as_fd())?,
+                ready: fds.add(ready.as_fd())?,
+            },
             resolv_conf: "nameserver 100.96.0.1\n".into(),
             hosts: "127.0.0.1 localhost\n".into(),
             boot_id: "11111111-2222-4333-8444-555555555555".into(),
             shm_bytes: 1 << 20,
         };
-        let socket = self.dir.path().join("guest.sock");
-        let _ = fs::remove_file(&socket);
-        let listener = UnixListener::bind(socket).unwrap();
-        let (report, ready) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
-        let (network, template) = (network(), File::open(template).unwrap());
-        let disk = File::open(self.dir.path().join("disk")).unwrap();
-        let config = File::open("/dev/null").unwrap();
         let (answer, answered) = mpsc::channel();
-        let fds = [network.as_fd(), template.as_fd(), disk.as_fd(), listener.as_fd(), config.as_fd(), ready.as_fd()];
-        self.launcher.launch(&plan, fds, Box::new(move |a| answer.send(a).unwrap()));
+        self.launcher.launch(&plan, &fds, Box::new(move |a| answer.send(a).unwrap()));
+        drop(fds);
         drop::<OwnedFd>(ready);
         Ok((answered.recv().unwrap()?, File::from(report)))
     }
@@ -107,7 +139,7 @@ fn inside() {
     let seen: HashMap<&str, &str> = text.lines().filter_map(|l| l.split_once('=')).collect();
     let is = |name: &str, wanted: &str| assert_eq!(seen.get(name).copied(), Some(wanted), "{name} in:\n{text}");
     is("pid", "1");
-    is("fds", "0,1,2,3,4,5");
+    is("fds", "0,1,2,3,4,5,6");
     is("hostname", world.id.as_str());
     assert_eq!(seen["uid_map"].split_whitespace().collect::<Vec<_>>(), ["0", "2147418112", "65536"]);
     is("boot_id", "11111111-2222-4333-8444-555555555555");
@@ -167,7 +199,7 @@ fn a_disk_can_be_the_whole_root() {
         fs::create_dir_all(place.parent().unwrap()).unwrap();
         fs::copy(library, place).unwrap();
     }
-    let (_, mut report) = world.launch_with(RootKind::Whole, "/etc").unwrap();
+    let (_, mut report) = world.launch_with(None, &[]).unwrap();
     let mut text = String::new();
     report.read_to_string(&mut text).unwrap();
     for line in ["pid=1", "write /written-inside=ok", "mknod=EPERM", "mount=EPERM"] {
@@ -175,6 +207,40 @@ fn a_disk_can_be_the_whole_root() {
     }
     let written = fs::metadata(disk.join("written-inside")).unwrap();
     assert_eq!((written.uid(), written.gid()), (0, 0));
+}
+
+#[test]
+fn further_directories_are_mounted_inside() {
+    let world = World::new(5);
+    let sources = [world.dir.path().join("fixed"), world.dir.path().join("shared")];
+    for source in &sources {
+        fs::create_dir(source).unwrap();
+        fs::write(source.join("hello"), "from the host").unwrap();
+    }
+    let mounts = [(sources[0].as_path(), "/volumes/fixed", true), (sources[1].as_path(), "/volumes/shared", false)];
+    let (_, mut report) = world.launch_with(Some("/"), &mounts).unwrap();
+    let mut text = String::new();
+    report.read_to_string(&mut text).unwrap();
+    for line in [
+        "read /volumes/fixed/hello=from the host",
+        "read /volumes/shared/hello=from the host",
+        "write /volumes/fixed/new=EROFS",
+        "write /volumes/shared/new=ok",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line} in:\n{text}");
+    }
+    assert!(!sources[0].join("new").exists());
+    let written = fs::metadata(sources[1].join("new")).unwrap();
+    assert_eq!((written.uid(), written.gid()), (0, 0), "ids are shifted by the mount alone");
+}
+
+#[test]
+fn a_mount_target_that_leads_out_is_refused() {
+    let world = World::new(6);
+    for target in ["relative", "/", "/a/../../b", ""] {
+        let error = world.launch_with(Some("/"), &[(world.dir.path(), target, true)]).unwrap_err().to_string();
+        assert!(error.contains("make the target of a mount"), "{target}: {error}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use cabana_jail::launcher::Launched;
-use cabana_jail::plan::{Plan, RootKind, UidRange};
+use cabana_jail::plan::{Descriptors, GuestFds, MountSpec, Plan, RootSpec, UidRange};
 use cabana_jail::process::ProcessName;
 use cabana_net::Slot;
 use cabana_storage::Disk;
@@ -15,7 +15,7 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use tokio::io::AsyncReadExt;
 use tokio::sync::oneshot;
 
-use super::record::Record;
+use super::record::{Record, Sockets};
 use super::{Native, at, bytes, io, jail, launch, network_error};
 use crate::Error;
 use crate::backend::{DiskSource, LaunchSpec, Live, Root};
@@ -35,51 +35,66 @@ impl Native {
             }
         };
         let slot = self.network.acquire(spec.internet).await.map_err(network_error)?;
-        if let Err(error) = self.records.write(&spec.id, Record { slot: slot.index, process: None }) {
+        let record = Record { slot: slot.index, process: None, sockets: Sockets::Split };
+        if let Err(error) = self.records.write(&spec.id, record) {
             // Without a record nobody would give the slot back.
             let _ = self.network.release(slot.index).await;
             return Err(error);
         }
         let disk = self.disk(spec).await?;
         let cgroups = self.cgroups.create(&spec.id, spec.resources).map_err(jail)?;
+        let [control, traffic] = [self.records.control_socket(&spec.id), self.records.traffic_socket(&spec.id)];
+        let control = UnixListener::bind(&control).map_err(at("listen on", &control))?;
+        let traffic = UnixListener::bind(&traffic).map_err(at("listen on", &traffic))?;
+        let config =
+            sealed(&serde_json::to_vec(&spec.guest).map_err(|e| io("encode the guest's configuration", e.into()))?)?;
+        let (ready, ready_guest) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(|e| io("make the readiness pipe", e.into()))?;
+
+        let mut fds = Descriptors::default();
+        let mut add = |fd| fds.add(fd).map_err(jail);
+        let disk_fd = add(disk.dir.as_fd())?;
+        let root = match &template {
+            Some(template) => RootSpec::Overlay { template: add(template.as_fd())?, disk: disk_fd },
+            None => RootSpec::Whole { disk: disk_fd },
+        };
+        let mut mounts = Vec::with_capacity(spec.mounts.len());
+        for mount in &spec.mounts {
+            let source = add(mount.source.as_fd())?;
+            mounts.push(MountSpec { source, target: mount.target.clone(), read_only: mount.read_only });
+        }
         let plan = Plan {
             id: spec.id.clone(),
             uids: self.uids(slot.index),
             cgroups,
             staging: self.instance.staging(),
-            root: if template.is_some() { RootKind::Overlay } else { RootKind::Whole },
+            network: add(slot.netns.as_fd())?,
+            root,
+            mounts,
+            guest: GuestFds {
+                control: add(control.as_fd())?,
+                traffic: add(traffic.as_fd())?,
+                config: add(config.as_fd())?,
+                ready: add(ready_guest.as_fd())?,
+            },
             resolv_conf: format!("nameserver {}\noptions edns0\n", slot.dns),
             hosts: hosts(&spec.id, &slot),
             boot_id: BuildId::from_random(rand::random()).to_string(),
             shm_bytes: u64::from(spec.resources.memory_mb) << 19,
         };
-        let socket = self.records.socket(&spec.id);
-        let listener = UnixListener::bind(&socket).map_err(at("listen on", &socket))?;
-        let config =
-            sealed(&serde_json::to_vec(&spec.guest).map_err(|e| io("spell the guest's configuration", e.into()))?)?;
-        let (ready, ready_guest) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-            .map_err(|e| io("make the readiness pipe", e.into()))?;
-
         let (answer, answered) = oneshot::channel();
-        let fds = [
-            slot.netns.as_fd(),
-            template.as_ref().map_or_else(|| disk.dir.as_fd(), |template| template.as_fd()),
-            disk.dir.as_fd(),
-            listener.as_fd(),
-            config.as_fd(),
-            ready_guest.as_fd(),
-        ];
-        self.launcher.launch(&plan, fds, Box::new(move |result| drop(answer.send(result))));
-        drop((ready_guest, listener, config));
+        self.launcher.launch(&plan, &fds, Box::new(move |result| drop(answer.send(result))));
+        drop(fds);
+        drop((ready_guest, control, traffic, config));
         let launched = answered.await.map_err(|_| launch(&spec.id, "the launcher has died"))?;
         let Launched { pid, pidfd } = launched.map_err(|e| launch(&spec.id, &chain(&e)))?;
         let process = ProcessName::of(pid).ok_or_else(|| launch(&spec.id, "the guest died at its start"))?;
-        self.records.write(&spec.id, Record { slot: slot.index, process: Some(process) })?;
+        self.records.write(&spec.id, Record { process: Some(process), ..record })?;
         await_ready(&spec.id, ready).await?;
         if spec.root.is_kept() {
             self.pool.resize_disk(&spec.id, bytes(spec.resources.disk_mb)).await?;
         }
-        self.register(&spec.id, pidfd, &slot)
+        self.register(&spec.id, pidfd, &slot, record.sockets)
     }
 
     async fn disk(&self, spec: &LaunchSpec) -> Result<Disk, Error> {

@@ -3,9 +3,11 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use cabana_guest_link::GuestLink;
 use cabana_jail::process::ProcessName;
 use cabana_types::SandboxId;
 use serde::{Deserialize, Serialize};
@@ -19,6 +21,20 @@ pub(super) struct Record {
     pub slot: u32,
     /// Its first process, once it is started.
     pub process: Option<ProcessName>,
+    /// The sockets of its guest.
+    #[serde(default)]
+    pub sockets: Sockets,
+}
+
+/// The sockets of a guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Sockets {
+    /// One for control and traffic: the record of an earlier version, which had no such field.
+    #[default]
+    Shared,
+    /// One for control, one for traffic.
+    Split,
 }
 
 /// All of them.
@@ -43,9 +59,23 @@ impl Records {
         Ok(records)
     }
 
-    /// Where the guest's socket is.
-    pub(super) fn socket(&self, id: &SandboxId) -> PathBuf {
+    /// The guest's socket for traffic, which earlier versions used for everything.
+    pub(super) fn traffic_socket(&self, id: &SandboxId) -> PathBuf {
         self.dir.join(format!("{id}.sock"))
+    }
+
+    /// The guest's control socket.
+    pub(super) fn control_socket(&self, id: &SandboxId) -> PathBuf {
+        self.dir.join(format!("{id}.control.sock"))
+    }
+
+    /// How a guest is reached.
+    pub(super) fn link(&self, id: &SandboxId, sockets: Sockets, address: Ipv4Addr) -> GuestLink {
+        let traffic = self.traffic_socket(id);
+        match sockets {
+            Sockets::Shared => GuestLink::UnixShared { socket: traffic, address },
+            Sockets::Split => GuestLink::Unix { control: self.control_socket(id), traffic, address },
+        }
     }
 
     fn file(&self, id: &SandboxId) -> PathBuf {
@@ -76,7 +106,9 @@ impl Records {
 
     /// Removes everything of a sandbox.
     pub(super) fn remove(&self, id: &SandboxId) -> Result<(), Error> {
-        [self.socket(id), self.draft(id), self.file(id)].into_iter().try_for_each(remove_file)
+        [self.traffic_socket(id), self.control_socket(id), self.draft(id), self.file(id)]
+            .into_iter()
+            .try_for_each(remove_file)
     }
 
     /// All records.
@@ -125,8 +157,8 @@ mod tests {
         let records = Records::open(dir.path()).unwrap();
         let id = SandboxId::from_random([7; 20]);
         assert_eq!(records.read(&id).unwrap(), None);
-        let record = Record { slot: 9, process: Some(ProcessName { pid: 4, started: 2 }) };
-        records.write(&id, Record { slot: 9, process: None }).unwrap();
+        let record = Record { slot: 9, process: Some(ProcessName { pid: 4, started: 2 }), sockets: Sockets::Split };
+        records.write(&id, Record { process: None, ..record }).unwrap();
         records.write(&id, record).unwrap();
         assert_eq!(Records::open(dir.path()).unwrap().list().unwrap(), [(id.clone(), record)]);
         records.remove(&id).unwrap();
@@ -135,11 +167,24 @@ mod tests {
     }
 
     #[test]
+    fn records_of_an_earlier_version_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = Records::open(dir.path()).unwrap();
+        let id = SandboxId::from_random([7; 20]);
+        fs::write(records.file(&id), r#"{"slot":9,"process":{"pid":4,"started":2}}"#).unwrap();
+        let record = records.read(&id).unwrap().unwrap();
+        assert_eq!((record.slot, record.sockets), (9, Sockets::Shared));
+        let socket = records.traffic_socket(&id);
+        let link = records.link(&id, record.sockets, Ipv4Addr::LOCALHOST);
+        assert_eq!(link, GuestLink::UnixShared { socket, address: Ipv4Addr::LOCALHOST });
+    }
+
+    #[test]
     fn what_was_half_written_goes_with_the_next_start() {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(dir.path()).unwrap();
         let (kept, unborn) = (SandboxId::from_random([7; 20]), SandboxId::from_random([8; 20]));
-        let record = Record { slot: 9, process: None };
+        let record = Record { slot: 9, process: None, sockets: Sockets::Split };
         records.write(&kept, record).unwrap();
         fs::write(records.draft(&kept), r#"{"slot":9,"pro"#).unwrap();
         fs::write(records.draft(&unborn), "").unwrap();

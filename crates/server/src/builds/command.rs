@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
 
 use base64::Engine;
+use cabana_guest_link::{GuestLink, Port};
 use cabana_proto::process as pb;
 use connectrpc::client::{BoxFuture, CallOptions, ClientBody, ClientConfig, ClientTransport};
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
-use hyper_util::rt::TokioIo;
 use pb::__buffa::oneof::process_event::Event;
 use pb::__buffa::oneof::process_event::data_event::Output;
-use tokio::net::UnixStream;
 
 /// Largest message of the guest that is read.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
@@ -43,14 +41,14 @@ pub(super) struct Exit {
 
 /// Runs a program to its end and hands on each line it writes, with whether it is an error's.
 pub(super) async fn run(
-    socket: &Path,
+    link: &GuestLink,
     program: Program<'_>,
     mut line: impl FnMut(bool, String),
 ) -> Result<Exit, connectrpc::ConnectError> {
     let user = if program.user.is_empty() { "root" } else { program.user };
     let basic = base64::engine::general_purpose::STANDARD.encode(format!("{user}:"));
     let config = ClientConfig::new(Uri::from_static("http://guest")).with_default_max_message_size(MAX_MESSAGE_BYTES);
-    let client = pb::ProcessClient::new(Socket(socket.to_owned()), config);
+    let client = pb::ProcessClient::new(Transport(link.clone()), config);
     let (cmd, args) = program.args.split_first().map_or(("", &[][..]), |(cmd, args)| (cmd.as_str(), args));
     let request = pb::StartRequest {
         process: pb::ProcessConfig {
@@ -116,24 +114,17 @@ impl Lines {
     }
 }
 
-/// A guest's socket; each call has a connection of its own.
+/// The guest's traffic port; each call has a connection of its own.
 #[derive(Debug, Clone)]
-struct Socket(PathBuf);
+struct Transport(GuestLink);
 
-impl ClientTransport for Socket {
+impl ClientTransport for Transport {
     type ResponseBody = Incoming;
     type Error = io::Error;
 
     fn send(&self, request: Request<ClientBody>) -> BoxFuture<'static, Result<Response<Incoming>, io::Error>> {
-        let path = self.0.clone();
-        Box::pin(async move {
-            let stream = UnixStream::connect(path).await?;
-            let (mut sender, connection) =
-                hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-            // It ends when the body of the answer is dropped or read, or the guest goes.
-            tokio::spawn(connection);
-            sender.send_request(request).await.map_err(io::Error::other)
-        })
+        let link = self.0.clone();
+        Box::pin(async move { link.request(Port::Traffic, request).await })
     }
 }
 

@@ -84,7 +84,7 @@ impl BuildTask {
         let program =
             Program { args: &args, environment: &step.environment, user: &step.user, directory: &step.directory };
         let mut tail = Tail::default();
-        let ran = command::run(sandbox.guest_socket(), program, |is_error, line| {
+        let ran = command::run(sandbox.link(), program, |is_error, line| {
             tail.push(line.clone());
             if is_error { self.log.warn(label, line) } else { self.log.info(label, line) }
         })

@@ -1,10 +1,10 @@
 //! Sandboxes that are nobody's, in which steps of builds run. They take a place like others and are known to the registry, so that nobody takes them for strangers; but no row tells of them: a server that dies
 //! forgets them, and the next one removes them.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cabana_guest_link::GuestLink;
 use cabana_runtime::{Death, LaunchSpec, Live, Root};
 use cabana_storage::Pool;
 use cabana_store::Boot;
@@ -13,8 +13,8 @@ use cabana_types::guest::GuestConfig;
 use cabana_types::{Resources, SandboxId, TemplateId};
 use tokio::sync::oneshot;
 
+use super::Lifecycle;
 use super::readiness::explained;
-use super::{Lifecycle, guest};
 
 /// What a bench is.
 #[derive(Debug, Clone)]
@@ -80,6 +80,7 @@ impl Lifecycle {
             id: id.clone(),
             root: spec.root,
             resources: spec.resources,
+            mounts: Vec::new(),
             internet: true,
             guest: GuestConfig {
                 sandbox_id: id.clone(),
@@ -115,8 +116,8 @@ impl Lifecycle {
 
 impl BuildSandbox {
     /// Where its guest listens.
-    pub(crate) fn guest_socket(&self) -> &Path {
-        &self.live.guest_socket
+    pub(crate) fn link(&self) -> &GuestLink {
+        &self.live.link
     }
 
     /// Whether it lost a process, or its first one, for lack of memory.
@@ -127,7 +128,7 @@ impl BuildSandbox {
 
     /// Waits until its start command runs and its ready check succeeds; says why not.
     pub(crate) async fn ready(&self, limit: Duration) -> Result<(), String> {
-        match guest::readiness(&self.live.guest_socket, limit).await {
+        match self.live.link.readiness(limit).await {
             Ok(readiness) if readiness.ready => Ok(()),
             Ok(readiness) => Err(format!("a sandbox of the template is not ready: {}", explained(&readiness))),
             Err(error) => {
@@ -139,7 +140,7 @@ impl BuildSandbox {
     /// Ends it in order and keeps its root filesystem as a layer.
     pub(crate) async fn keep(mut self, pool: &Pool, key: &str) -> Result<(), BuildSandboxError> {
         let id = self.live.id.clone();
-        if let Err(error) = guest::stop(&self.live.guest_socket).await {
+        if let Err(error) = self.live.link.stop().await {
             tracing::debug!(sandbox = %id, %error, "the guest of a step did not stop its processes in order");
         }
         self.lifecycle.backend.stop(&id).await?;

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 
 use super::backoff::Backoff;
 use super::readiness::Unready;
-use super::{Lifecycle, OverBudget, guest, later};
+use super::{Lifecycle, OverBudget, later};
 use crate::failpoint;
 
 /// Why a sandbox is not in the state that was wanted.
@@ -257,7 +257,7 @@ impl Lifecycle {
         if let Ok(Some(live)) = self.backend.adopt(id).await {
             // One that slept with its memory must be awake to end.
             let _ = self.backend.thaw(id).await;
-            if let Err(error) = guest::stop(&live.guest_socket).await {
+            if let Err(error) = live.link.stop().await {
                 tracing::warn!(sandbox = %id, %error, "the guest did not stop its processes in order; they are killed");
             }
         }
@@ -371,6 +371,7 @@ pub(super) fn spec(sandbox: &Sandbox, disk: DiskSource) -> LaunchSpec {
         id: sandbox.id.clone(),
         root: Root::Build { build: sandbox.build.clone(), disk },
         resources: sandbox.resources,
+        mounts: Vec::new(),
         internet: sandbox.internet,
         guest: GuestConfig {
             sandbox_id: sandbox.id.clone(),

@@ -9,9 +9,9 @@ use cabana_types::SandboxId;
 use cabana_types::sandbox::PauseCause;
 use tokio::time::Instant;
 
+use super::Lifecycle;
 use super::pause::Pause;
 use super::registry::Entry;
-use super::{Lifecycle, guest};
 
 /// A sandbox that uses less than this share of one CPU rests: daemons that wait wake up now and then.
 const QUIET_CPU: f64 = 0.03;
@@ -69,7 +69,7 @@ impl Lifecycle {
             return;
         }
         // The guest knows of commands that wait without using the CPU. One that cannot be asked is not known to be idle.
-        match guest::activity(&route.guest_socket).await {
+        match route.link.activity().await {
             Ok(activity) if activity.commands == 0 => {}
             _ => {
                 entry.with_meter(|meter| meter.quiet = None);

@@ -4,7 +4,7 @@ use cabana_types::SandboxId;
 use cabana_types::guest::{JournalEntry, MAX_JOURNAL_ENTRIES, MAX_JOURNAL_MESSAGE};
 use jiff::Timestamp;
 
-use super::{Lifecycle, guest};
+use super::Lifecycle;
 
 /// The whole journal: every byte of a message may be escaped.
 const MAX_BYTES: usize = MAX_JOURNAL_ENTRIES * (6 * MAX_JOURNAL_MESSAGE + 128);
@@ -28,7 +28,7 @@ impl Lifecycle {
     /// What the guest of a sandbox noted of late, oldest first. Nothing where the sandbox is not up, or its guest does not answer.
     pub async fn noted(&self, id: &SandboxId, since: Timestamp) -> Vec<Noted> {
         let Some(route) = self.directory.get(id) else { return vec![] };
-        match guest::journal(&route.guest_socket, MAX_BYTES).await {
+        match route.link.journal(MAX_BYTES).await {
             Ok(bytes) => read(&bytes, since, Timestamp::now()),
             Err(error) => {
                 tracing::debug!(sandbox = %id, %error, "a guest's journal could not be read");

@@ -9,8 +9,8 @@ use cabana_types::SandboxId;
 use cabana_types::sandbox::{Kept, PauseCause, State, Transition};
 use jiff::Timestamp;
 
+use super::Lifecycle;
 use super::driver::ChangeError;
-use super::{Lifecycle, guest};
 use crate::directory::Route;
 
 /// How long a caller waits for a change. What takes longer goes on without it.
@@ -173,7 +173,7 @@ impl Lifecycle {
 
     async fn is_healthy(&self, id: &SandboxId) -> bool {
         match self.directory.get(id) {
-            Some(route) => guest::is_healthy(&route.guest_socket).await,
+            Some(route) => route.link.is_healthy().await,
             None => false,
         }
     }

@@ -10,8 +10,8 @@ use cabana_types::SandboxId;
 use cabana_types::guest::{MAX_READY_LINE, MAX_READY_LINES, Readiness};
 use jiff::Timestamp;
 
+use super::Lifecycle;
 use super::watch::cause;
-use super::{Lifecycle, guest};
 
 /// Bytes of the output that is told: it is kept with the sandbox's events and tombstone.
 const MAX_OUTPUT: usize = 4096;
@@ -50,7 +50,7 @@ impl Lifecycle {
             () = doomed.cancelled() => return Err(Unready::Doomed),
             () = self.stopping.cancelled() => return Err(Unready::Stopping),
             died = &mut death => died,
-            asked = guest::readiness(&live.guest_socket, self.ready_limit) => match asked {
+            asked = live.link.readiness(self.ready_limit) => match asked {
                 Ok(readiness) if readiness.ready => return Ok(()),
                 Ok(readiness) => explained(&readiness),
                 // It is mostly the end of the guest that ends the conversation.

@@ -5,6 +5,9 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use cabana_server::edge::listener::Limits;
 use sha2::{Digest, Sha256};
 
+use axum::body::Body;
+use http::{Response, StatusCode};
+
 use crate::world::*;
 
 #[tokio::test]
@@ -142,15 +145,21 @@ async fn headers_that_stay_behind() {
 }
 
 #[tokio::test]
-async fn host_only_paths_and_preflights() {
+async fn control_paths_and_preflights() {
     let world = World::new().await;
-    let sandbox = world.sandbox(says("the guest"));
+    // Like the real guest: control paths are unknown on its traffic socket.
+    let sandbox = world.sandbox(handler(|request| async move {
+        let mut response = Response::new(Body::from("the guest"));
+        if !["/health", "/files"].contains(&request.uri().path()) {
+            *response.status_mut() = StatusCode::NOT_FOUND;
+        }
+        response
+    }));
     let id = sandbox.id.as_str();
     for path in ["/init", "/bridge?port=22", "/%69nit", "//freeze", "/x/../collapse"] {
-        let answer = world.get(id, 49983, path, "").await;
-        assert_eq!((status(&answer), body(&answer)), (404, r#"{"code":404,"message":"not found"}"#), "{path}");
+        assert_eq!(status(&world.get(id, 49983, path, "").await), 404, "{path}");
     }
-    assert_eq!(sandbox.guest.opened(), 0);
+    assert_eq!(sandbox.control.opened(), 0, "no request of a client gets to the control socket");
     let (port, _, _task) = open_port(&sandbox, says("a path like any other")).await;
     assert_eq!(body(&world.get(id, port, "/init", "").await), "a path like any other");
 
@@ -164,4 +173,18 @@ async fn host_only_paths_and_preflights() {
     assert!(answer.contains("access-control-allow-headers: authorization,x-access-token"));
     assert!(world.get(id, 49983, "/health", "").await.contains("access-control-allow-origin: *"));
     assert!(!world.get(id, port, "/", "").await.contains("access-control"));
+}
+
+#[tokio::test]
+async fn control_paths_of_a_guest_with_one_socket_are_closed() {
+    let world = World::new().await;
+    let id = "iearlierversion0".parse().expect("id");
+    let sandbox = world.publish_earlier(id, std::net::Ipv4Addr::LOCALHOST, says("the guest"));
+    let id = sandbox.id.as_str();
+    for path in ["/init", "/bridge?port=22", "/freeze", "/collapse", "/stop", "/journal"] {
+        let answer = world.get(id, 49983, path, "").await;
+        assert_eq!((status(&answer), body(&answer)), (404, r#"{"code":404,"message":"not found"}"#), "{path}");
+    }
+    assert_eq!(sandbox.guest.opened(), 0);
+    assert_eq!(body(&world.get(id, 49983, "/health", "").await), "the guest");
 }

@@ -2,11 +2,13 @@
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
+use cabana_guest_link::GuestLink;
 use cabana_server::directory::{Directory, Route, Traffic};
 use cabana_server::edge::listener::{Limits, serve_with};
 use cabana_server::edge::{Absent, Edge, Sleepers};
@@ -83,8 +85,11 @@ impl Counter {
 pub(crate) struct Box {
     pub(crate) id: SandboxId,
     pub(crate) address: Ipv4Addr,
+    /// Connections for traffic.
     pub(crate) guest: Counter,
-    _guest: AbortOnDropHandle<()>,
+    /// Connections for control.
+    pub(crate) control: Counter,
+    _guest: [AbortOnDropHandle<()>; 2],
     _dir: TempDir,
 }
 
@@ -161,25 +166,40 @@ impl World {
     /// A sandbox with wishes for the traffic to its ports.
     pub(crate) fn publish_with(&self, id: SandboxId, address: Ipv4Addr, traffic: Traffic, guest: Handler) -> Box {
         let dir = tempfile::tempdir().expect("directory");
-        let socket = dir.path().join("guest.sock");
-        let listener = UnixListener::bind(&socket).expect("bind");
-        let counter = Counter::default();
-        let counted = counter.clone();
-        let task = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(counted.clone().serve(stream, guest.clone()));
-            }
-        });
-        self.directory.insert(Route {
-            id: id.clone(),
+        let [traffic_socket, control_socket] = ["traffic", "control"].map(|name| dir.path().join(name));
+        let (traffic_counter, traffic_task) = serve_unix(&traffic_socket, guest.clone());
+        let (control_counter, control_task) = serve_unix(&control_socket, guest);
+        let link = GuestLink::Unix { control: control_socket, traffic: traffic_socket, address };
+        self.insert(id.clone(), link, traffic);
+        Box {
+            id,
             address,
-            guest_socket: socket,
+            guest: traffic_counter,
+            control: control_counter,
+            _guest: [traffic_task, control_task],
+            _dir: dir,
+        }
+    }
+
+    /// A sandbox that an earlier version of the server launched: its guest has one socket.
+    pub(crate) fn publish_earlier(&self, id: SandboxId, address: Ipv4Addr, guest: Handler) -> Box {
+        let dir = tempfile::tempdir().expect("directory");
+        let socket = dir.path().join("guest.sock");
+        let (counter, task) = serve_unix(&socket, guest);
+        self.insert(id.clone(), GuestLink::UnixShared { socket, address }, Traffic::default());
+        let idle = AbortOnDropHandle::new(tokio::spawn(async {}));
+        Box { id, address, guest: counter.clone(), control: counter, _guest: [task, idle], _dir: dir }
+    }
+
+    fn insert(&self, id: SandboxId, link: GuestLink, traffic: Traffic) {
+        self.directory.insert(Route {
             access_token: Some(Secret::new(format!("token-of-{id}"))),
+            id,
+            link,
             traffic,
             activity: Arc::default(),
             gone: CancellationToken::new(),
         });
-        Box { id, address, guest: counter, _guest: AbortOnDropHandle::new(task), _dir: dir }
     }
 
     /// Sends one request and reads until the end of the connection.
@@ -200,6 +220,19 @@ impl World {
     pub(crate) async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).await.expect("connect")
     }
+}
+
+/// Serves a socket of a guest.
+fn serve_unix(socket: &Path, guest: Handler) -> (Counter, AbortOnDropHandle<()>) {
+    let listener = UnixListener::bind(socket).expect("bind");
+    let counter = Counter::default();
+    let counted = counter.clone();
+    let task = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(counted.clone().serve(stream, guest.clone()));
+        }
+    });
+    (counter, AbortOnDropHandle::new(task))
 }
 
 /// Serves a port of a sandbox.

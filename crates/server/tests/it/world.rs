@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use cabana_guest_link::GuestLink;
 use cabana_runtime::{Backend, Capabilities, Death, Error, LaunchSpec, Live, Observed, Stats, Vitals};
 use cabana_storage::Pool;
 use cabana_types::{BuildId, Resources, SandboxId, TemplateId};
@@ -202,8 +203,9 @@ impl Drop for Alone<'_> {
 impl Fake {
     fn live(&self, id: &SandboxId, vitals: watch::Receiver<Vitals>) -> Live {
         let guest = self.0.inner().guest.clone();
-        let guest_socket = guest.unwrap_or_else(|| format!("/nonexistent/{id}.sock").into());
-        Live { id: id.clone(), address: Ipv4Addr::LOCALHOST, guest_socket, vitals }
+        let socket = guest.unwrap_or_else(|| format!("/nonexistent/{id}.sock").into());
+        let link = GuestLink::Unix { control: socket.clone(), traffic: socket, address: Ipv4Addr::LOCALHOST };
+        Live { id: id.clone(), link, vitals }
     }
 
     fn failed(id: &SandboxId) -> Error {
