@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cabana_runtime::host::{Host, HostConfig};
 use cabana_runtime::native::{Native, NativeConfig};
-use cabana_runtime::{Backend, DiskSource, LaunchSpec, Root};
+use cabana_runtime::{DiskSource, Isolation, LaunchSpec, Root};
 use cabana_storage::{Pool, PoolConfig};
 use cabana_types::guest::GuestConfig;
 use cabana_types::{BuildId, Resources, SandboxId};
@@ -29,15 +30,11 @@ async fn main() {
         assert!(copied.unwrap().success());
         new.commit().await.unwrap();
     }
-    let config = NativeConfig {
-        data_dir,
-        program: program.into(),
-        guest: Some(guest.into()),
-        spare_slots: 4,
-        resolvers: Vec::new(),
-        supervisor: cabana_supervisor::Supervisor::new(),
-    };
-    let native = Native::open(config, pool).await.unwrap();
+    let supervisor = cabana_supervisor::Supervisor::new();
+    let host = HostConfig { data_dir, spare_slots: 4, resolvers: Vec::new(), supervisor };
+    let host = Arc::new(Host::open(host, pool).await.unwrap());
+    let config = NativeConfig { program: program.into(), guest: Some(guest.into()) };
+    let native = Native::open(&config, Arc::clone(&host)).unwrap();
     let (mut ups, mut downs) = (Vec::new(), Vec::new());
     for number in 0..count.parse::<u32>().unwrap() {
         let id = SandboxId::from_random(rand::random());
@@ -54,7 +51,7 @@ async fn main() {
     println!("launch  {}", quantiles(&mut ups));
     println!("destroy {}", quantiles(&mut downs));
     assert!(native.inventory().await.unwrap().is_empty());
-    native.close().await.unwrap();
+    host.close().await.unwrap();
 }
 
 fn spec(id: SandboxId, build: BuildId) -> LaunchSpec {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use cabana_types::SandboxId;
 use cabana_types::error::chain;
 
-/// An error of a backend.
+/// An error of an isolation backend.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An operation on a file or directory failed.
@@ -70,9 +70,32 @@ pub enum Error {
         /// All of them.
         errors: Vec<Error>,
     },
+    /// The backend does not offer this; see [`crate::IsolationFacts`].
+    #[error("isolation {isolation} does not offer {what}")]
+    NotOffered {
+        /// The backend.
+        isolation: &'static str,
+        /// The operation.
+        what: &'static str,
+    },
+    /// This server has no backend of that name.
+    #[error("there is no isolation {name:?}; this server has: {known}")]
+    UnknownIsolation {
+        /// The name.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
     /// What is wrong with this machine, and what to do.
     #[error("{0}")]
     Unsupported(String),
+}
+
+impl Error {
+    /// All errors of a teardown, if there were any.
+    pub(crate) fn collected(id: &SandboxId, errors: Vec<Error>) -> Result<(), Error> {
+        if errors.is_empty() { Ok(()) } else { Err(Error::Teardown { what: id.to_string(), errors }) }
+    }
 }
 
 fn join(errors: &[Error]) -> String {

@@ -1,300 +1,194 @@
 //! The native backend: namespaces, cgroups and a system call filter of the host's own kernel. Starts in milliseconds; protects
-//! against programs that misbehave, not against bugs of that kernel (see SECURITY.md).
-//!
-//! What a sandbox consists of, in the order of making: a network slot (which also numbers its ids), a record in the run directory, a disk, cgroups, a socket, and a
-//! process. The record comes early, so that a server that is killed at any point finds out which slot is taken.
+//! against misbehaving programs, not against bugs of that kernel (see SECURITY.md).
 
-mod ending;
-mod instance;
-mod launch;
-mod record;
-mod vitals;
-
-use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
-use cabana_jail::cgroup::Cgroups;
-use cabana_jail::launcher::Launcher;
-use cabana_net::{Network, NetworkConfig, Slot};
-use cabana_storage::Pool;
-use cabana_supervisor::Supervisor;
+use cabana_jail::launcher::{Launched, Launcher};
+use cabana_jail::plan::{Descriptors, GuestFds, MountSpec, Plan, RootSpec};
+use cabana_net::Slot;
 use cabana_types::error::chain;
-use cabana_types::{BuildId, Resources, SandboxId, TemplateId};
-use tokio::sync::watch;
+use cabana_types::{BuildId, Resources, SandboxId};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::io::AsyncReadExt;
+use tokio::sync::oneshot;
 
-use self::ending::collected;
-use self::instance::Instance;
-use self::record::{Records, Sockets};
-use self::vitals::Watched;
 use crate::Error;
-use crate::backend::{Backend, Capabilities, LaunchSpec, Live, Observed, Stats, Vitals};
+use crate::host::{Host, Parts, io, launch_error};
+use crate::isolation::{Isolation, IsolationFacts, OomScope};
+use crate::live::{Live, Observed, Stats};
+use crate::spec::LaunchSpec;
 
-/// Slots of one instance. Each has 65,536 ids, and sixteen instances share the upper half of the id space.
-const SLOTS: u32 = 2046;
+/// How long the guest may take from its start to serving.
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the backend needs to know.
+/// Programs of the native backend.
 #[derive(Debug, Clone)]
 pub struct NativeConfig {
-    /// The server's data directory.
-    pub data_dir: PathBuf,
     /// The program that has the subcommand `launcher`: `cabana` itself.
     pub program: PathBuf,
     /// The guest's executable; `None` if it is embedded in `program`.
     pub guest: Option<PathBuf>,
-    /// Network slots kept ready.
-    pub spare_slots: usize,
-    /// Where sandboxes' DNS queries go; empty for the host's resolvers.
-    pub resolvers: Vec<SocketAddr>,
-    /// Runs the network's tasks.
-    pub supervisor: Supervisor,
 }
 
 /// The backend.
 pub struct Native {
-    pool: Arc<Pool>,
-    network: Network,
-    cgroups: Cgroups,
+    host: Arc<Host>,
     launcher: Launcher,
-    records: Records,
-    instance: Instance,
-    living: Mutex<HashMap<SandboxId, Watched>>,
 }
 
 impl Native {
-    /// Opens the backend and takes over the network slots of sandboxes that an earlier server left running.
-    pub async fn open(config: NativeConfig, pool: Arc<Pool>) -> Result<Self, Error> {
-        let instance = Instance::open(&config.data_dir).await?;
-        let records = Records::open(&instance.run_dir)?;
-        instance.make_staging()?;
-        let cgroups = Cgroups::open(&format!("cabana-{}", instance.name)).map_err(jail)?;
-        let launcher = Launcher::start(&config.program, config.guest.as_deref()).map_err(jail)?;
-        let in_use: Vec<u32> = records.list()?.into_iter().map(|(_, record)| record.slot).collect();
-        let network = Network::open(
-            NetworkConfig {
-                instance: instance.name.clone(),
-                run_dir: instance.run_dir.clone(),
-                block: instance.block,
-                slots: SLOTS,
-                spare: config.spare_slots,
-                resolvers: config.resolvers,
+    /// Starts the launcher.
+    pub fn open(config: &NativeConfig, host: Arc<Host>) -> Result<Self, Error> {
+        Ok(Self { host, launcher: Launcher::start(&config.program, config.guest.as_deref()).map_err(Error::Jail)? })
+    }
+
+    async fn start(&self, spec: &LaunchSpec) -> Result<Live, Error> {
+        let mut parts = self.host.prepare(spec).await?;
+        let (ready, ready_guest) =
+            pipe_with(PipeFlags::CLOEXEC).map_err(|e| io("make the readiness pipe", e.into()))?;
+        let answered = self.request(spec, &parts, ready_guest)?;
+        let answer = answered.await.map_err(|_| launch_error(&spec.id, "the launcher has died"))?;
+        let Launched { pid, pidfd } = answer.map_err(|e| launch_error(&spec.id, &chain(&e)))?;
+        self.host.note_process(&spec.id, &mut parts, pid)?;
+        await_ready(&spec.id, ready).await?;
+        self.host.complete(spec, parts, pidfd).await
+    }
+
+    /// Sends the plan of a sandbox to the launcher.
+    fn request(&self, spec: &LaunchSpec, parts: &Parts, ready: OwnedFd) -> Result<oneshot::Receiver<Answer>, Error> {
+        let config = serde_json::to_vec(&spec.guest).map_err(|e| io("encode the guest's configuration", e.into()))?;
+        let config = sealed(&config)?;
+        let mut fds = Descriptors::default();
+        let mut add = |fd| fds.add(fd).map_err(Error::Jail);
+        let disk = add(parts.disk.dir.as_fd())?;
+        let root = match &parts.template {
+            Some(template) => RootSpec::Overlay { template: add(template.as_fd())?, disk },
+            None => RootSpec::Whole { disk },
+        };
+        let mut mounts = Vec::with_capacity(spec.mounts.len());
+        for mount in &spec.mounts {
+            let source = add(mount.source.as_fd())?;
+            mounts.push(MountSpec { source, target: mount.target.clone(), read_only: mount.read_only });
+        }
+        let plan = Plan {
+            id: spec.id.clone(),
+            uids: parts.uids,
+            cgroups: parts.cgroups.clone(),
+            staging: parts.staging.clone(),
+            network: add(parts.slot.netns.as_fd())?,
+            root,
+            mounts,
+            guest: GuestFds {
+                control: add(parts.control.as_fd())?,
+                traffic: add(parts.traffic.as_fd())?,
+                config: add(config.as_fd())?,
+                ready: add(ready.as_fd())?,
             },
-            &in_use,
-            &config.supervisor,
-        )
-        .await
-        .map_err(network_error)?;
-        Ok(Self { pool, network, cgroups, launcher, records, instance, living: Mutex::default() })
-    }
-
-    /// Lets go of what is only needed while a server runs. Sandboxes go on.
-    pub async fn close(&self) -> Result<(), Error> {
-        self.network.close().await.map_err(network_error)?;
-        self.cgroups.close();
-        self.records.close();
-        self.instance.close();
-        Ok(())
-    }
-
-    /// Starts watching a sandbox that is up.
-    fn register(&self, id: &SandboxId, pidfd: OwnedFd, slot: &Slot, sockets: Sockets) -> Result<Live, Error> {
-        let watched = Watched::start(id.clone(), pidfd, self.cgroups.clone())?;
-        let live = self.live(id, slot, sockets, watched.vitals());
-        self.living().insert(id.clone(), watched);
-        Ok(live)
-    }
-
-    fn live(&self, id: &SandboxId, slot: &Slot, sockets: Sockets, vitals: watch::Receiver<Vitals>) -> Live {
-        Live { id: id.clone(), link: self.records.link(id, sockets, slot.address), vitals }
-    }
-
-    fn living(&self) -> MutexGuard<'_, HashMap<SandboxId, Watched>> {
-        self.living.lock().unwrap_or_else(PoisonError::into_inner)
+            resolv_conf: format!("nameserver {}\noptions edns0\n", parts.slot.dns),
+            hosts: hosts(&spec.id, &parts.slot),
+            boot_id: BuildId::from_random(rand::random()).to_string(),
+            shm_bytes: u64::from(spec.resources.memory_mb) << 19,
+        };
+        let (answer, answered) = oneshot::channel();
+        self.launcher.launch(&plan, &fds, Box::new(move |result| drop(answer.send(result))));
+        Ok(answered)
     }
 }
 
+type Answer = Result<Launched, cabana_jail::Error>;
+
 #[async_trait]
-impl Backend for Native {
+impl Isolation for Native {
     fn name(&self) -> &'static str {
         "native"
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            disk_quota: self.pool.quotas(),
-            pause_memory: self.cgroups.can_freeze(),
-            memory_outlives_reboot: false,
-            copies: self.pool.copies(),
-        }
+    fn facts(&self) -> IsolationFacts {
+        IsolationFacts { ram_pause: self.host.can_freeze(), checkpoint: None, mounts: true, oom: OomScope::Process }
     }
 
     async fn launch(&self, spec: LaunchSpec) -> Result<Live, Error> {
-        if spec.root.is_kept() {
-            collected(&spec.id, self.end(&spec.id).await)?;
-        }
-        match self.bring_up(&spec).await {
+        match self.start(&spec).await {
             Ok(live) => Ok(live),
             Err(error) => {
-                let left = match spec.root.is_kept() {
-                    true => collected(&spec.id, self.end(&spec.id).await),
-                    false => self.destroy(&spec.id).await,
-                };
-                if let Err(left) = left {
-                    tracing::warn!(sandbox = %spec.id, error = %chain(&left), "cleaning up a failed launch");
-                }
+                self.host.abandon(&spec).await;
                 Err(error)
             }
         }
     }
 
     async fn adopt(&self, id: &SandboxId) -> Result<Option<Live>, Error> {
-        let Some(record) = self.records.read(id)? else { return Ok(None) };
-        let Some(process) = record.process else { return Ok(None) };
-        let Some(pidfd) = process.open().filter(|_| self.cgroups.contains(id, process.pid)) else { return Ok(None) };
-        let Some(slot) = self.network.adopted(record.slot) else { return Ok(None) };
-        let known = self.living().get(id).map(Watched::vitals);
-        match known {
-            Some(vitals) if vitals.borrow().death.is_some() => Ok(None),
-            Some(vitals) => Ok(Some(self.live(id, &slot, record.sockets, vitals))),
-            None => self.register(id, pidfd, &slot, record.sockets).map(Some),
-        }
-    }
-
-    async fn freeze(&self, id: &SandboxId) -> Result<(), Error> {
-        let (cgroups, id) = (self.cgroups.clone(), id.clone());
-        tokio::task::spawn_blocking(move || cgroups.freeze(&id))
-            .await
-            .map_err(|e| io("run in the background", std::io::Error::other(e)))?
-            .map_err(jail)
-    }
-
-    async fn thaw(&self, id: &SandboxId) -> Result<(), Error> {
-        self.cgroups.thaw(id).map_err(jail)
-    }
-
-    async fn stop(&self, id: &SandboxId) -> Result<(), Error> {
-        let mut errors = self.end(id).await;
-        if let Err(error) = self.pool.flush_disk(id).await {
-            errors.push(error.into());
-        }
-        collected(id, errors)
-    }
-
-    async fn reclaim(&self, id: &SandboxId) {
-        let (cgroups, id) = (self.cgroups.clone(), id.clone());
-        let _ = tokio::task::spawn_blocking(move || cgroups.reclaim(&id)).await;
-    }
-
-    async fn open_disk(&self, id: &SandboxId) -> Result<Option<OwnedFd>, Error> {
-        Ok(self.pool.read_disk(id).await?)
-    }
-
-    async fn fresh_disk(&self, id: &SandboxId, resources: Resources) -> Result<OwnedFd, Error> {
-        self.pool.delete_disk(id).await?;
-        self.pool.create_disk(id, bytes(resources.disk_mb)).await?;
-        self.pool.read_disk(id).await?.ok_or_else(|| launch(id, "its disk vanished"))
-    }
-
-    async fn delete_disk(&self, id: &SandboxId) -> Result<(), Error> {
-        Ok(self.pool.delete_disk(id).await?)
-    }
-
-    async fn resize(&self, id: &SandboxId, resources: Resources) -> Result<(), Error> {
-        if self.records.read(id)?.is_some() {
-            self.cgroups.set_limits(id, resources).map_err(jail)?;
-        }
-        Ok(self.pool.resize_disk(id, bytes(resources.disk_mb)).await?)
-    }
-
-    async fn take_snapshot(&self, id: &SandboxId, snapshot: &TemplateId) -> Result<(), Error> {
-        Ok(self.pool.take_snapshot(id, snapshot).await?)
-    }
-
-    async fn delete_snapshot(&self, snapshot: &TemplateId) -> Result<(), Error> {
-        Ok(self.pool.delete_snapshot(snapshot).await?)
-    }
-
-    async fn snapshots(&self) -> Result<Vec<TemplateId>, Error> {
-        Ok(self.pool.snapshots().await?)
-    }
-
-    async fn destroy(&self, id: &SandboxId) -> Result<(), Error> {
-        let mut errors = self.end(id).await;
-        if let Err(error) = self.pool.delete_disk(id).await {
-            errors.push(error.into());
-        }
-        collected(id, errors)
-    }
-
-    async fn inventory(&self) -> Result<Vec<SandboxId>, Error> {
-        let mut ids: Vec<SandboxId> = self.records.list()?.into_iter().map(|(id, _)| id).collect();
-        ids.extend(self.cgroups.list().map_err(jail)?);
-        ids.extend(self.pool.disks().await?);
-        ids.sort();
-        ids.dedup();
-        Ok(ids)
+        self.host.adopt(id).await
     }
 
     async fn observe(&self, id: &SandboxId) -> Result<Observed, Error> {
-        let process = self.records.read(id)?.and_then(|record| record.process);
-        let processes = process.is_some_and(|p| p.open().is_some() && self.cgroups.contains(id, p.pid));
-        Ok(Observed {
-            processes,
-            frozen: processes && self.cgroups.is_frozen(id),
-            disk: self.pool.read_disk(id).await?.is_some(),
-        })
+        self.host.observe(id).await
+    }
+
+    async fn inventory(&self) -> Result<Vec<SandboxId>, Error> {
+        self.host.inventory()
+    }
+
+    async fn freeze(&self, id: &SandboxId) -> Result<(), Error> {
+        self.host.freeze(id).await
+    }
+
+    async fn thaw(&self, id: &SandboxId) -> Result<(), Error> {
+        self.host.thaw(id)
+    }
+
+    async fn reclaim(&self, id: &SandboxId) {
+        self.host.reclaim(id).await;
+    }
+
+    async fn resize(&self, id: &SandboxId, resources: Resources) -> Result<(), Error> {
+        self.host.resize(id, resources).await
     }
 
     async fn stats(&self, id: &SandboxId) -> Result<Stats, Error> {
-        let usage = self.cgroups.usage(id).map_err(jail)?;
-        let disk_used = self.pool.disk_used(id).await?;
-        let slot = self.records.read(id)?.map(|record| record.slot);
-        Ok(Stats {
-            cpu_usec: usage.cpu_usec,
-            memory_used: usage.memory,
-            memory_cache: usage.cache,
-            memory_shared: usage.shared,
-            disk_used,
-            network_bytes: slot.map(|slot| self.network.traffic(slot)).unwrap_or_default(),
-        })
+        self.host.stats(id).await
     }
 
-    async fn has_build(&self, build: &BuildId) -> bool {
-        matches!(self.pool.open_build(build), Ok(Some(_)))
+    async fn stop(&self, id: &SandboxId) -> Result<(), Error> {
+        self.host.stop(id).await
     }
 
-    fn pool(&self) -> Option<&Arc<Pool>> {
-        Some(&self.pool)
+    async fn destroy(&self, id: &SandboxId) -> Result<(), Error> {
+        self.host.destroy(id).await
     }
 }
 
-fn bytes(mib: u32) -> u64 {
-    u64::from(mib) << 20
+fn hosts(id: &SandboxId, slot: &Slot) -> String {
+    format!("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n{} {id}\n", slot.address)
 }
 
-fn jail(error: cabana_jail::Error) -> Error {
-    Error::Jail(error)
-}
-
-fn network_error(error: cabana_net::Error) -> Error {
-    match error {
-        cabana_net::Error::Full { limit } => Error::Full { limit },
-        other => Error::Network(Box::new(other)),
+/// A memory file that can no longer be written.
+fn sealed(content: &[u8]) -> Result<OwnedFd, Error> {
+    let file = rustix::fs::memfd_create("cabana-config", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+        .map_err(|e| io("make a memory file", e.into()))?;
+    // At an offset, so that the guest reads from the start.
+    let mut written = 0;
+    while written < content.len() {
+        written += rustix::io::pwrite(&file, &content[written..], written as u64)
+            .map_err(|e| io("write a memory file", e.into()))?;
     }
+    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    rustix::fs::fcntl_add_seals(&file, seals).map_err(|e| io("seal a memory file", e.into()))?;
+    Ok(file)
 }
 
-fn launch(id: &SandboxId, message: &str) -> Error {
-    Error::Launch { id: id.clone(), message: message.to_owned() }
-}
-
-fn io(action: &'static str, source: std::io::Error) -> Error {
-    Error::Io { action, source }
-}
-
-fn at(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error + use<> {
-    let path = path.to_owned();
-    move |source| Error::Path { action, path, source }
+/// Waits for the guest's byte.
+async fn await_ready(id: &SandboxId, ready: OwnedFd) -> Result<(), Error> {
+    let mut pipe =
+        tokio::net::unix::pipe::Receiver::from_owned_fd(ready).map_err(|e| io("watch the readiness pipe", e))?;
+    match tokio::time::timeout(READY_TIMEOUT, pipe.read_u8()).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(_)) => Err(launch_error(id, "the guest died before it served")),
+        Err(_) => Err(launch_error(id, "the guest did not serve in time")),
+    }
 }

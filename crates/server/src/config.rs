@@ -38,6 +38,8 @@ pub struct Config {
     pub limits: Limits,
     /// Their network.
     pub network: Network,
+    /// Their isolation.
+    pub isolation: Isolation,
     /// Their disks.
     pub pool: Pool,
     /// What is measured.
@@ -118,6 +120,14 @@ pub struct Network {
     pub spare_slots: u32,
     /// Name servers; empty for the machine's.
     pub resolvers: Vec<IpAddr>,
+}
+
+/// How sandboxes are isolated.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Isolation {
+    /// The backend for sandboxes that ask for none.
+    pub default: String,
 }
 
 /// The storage pool.

@@ -32,7 +32,7 @@ mod watch;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use cabana_runtime::{Backend, Live};
+use cabana_runtime::{Isolations, Live};
 use cabana_storage::ColdStore;
 use cabana_store::{Sandbox, Store};
 use cabana_types::SandboxId;
@@ -71,7 +71,7 @@ const SWEEPS: usize = 16;
 /// The lives of all sandboxes.
 pub struct Lifecycle {
     store: Store,
-    backend: Arc<dyn Backend>,
+    backend: Arc<Isolations>,
     directory: Arc<Directory>,
     registry: Registry,
     expiry: Expiry,
@@ -99,7 +99,7 @@ pub struct Lifecycle {
 
 impl std::fmt::Debug for Lifecycle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lifecycle").field("backend", &self.backend.name()).finish_non_exhaustive()
+        f.debug_struct("Lifecycle").field("backend", &self.backend.names()).finish_non_exhaustive()
     }
 }
 
@@ -107,7 +107,7 @@ impl Lifecycle {
     /// Nothing runs yet: call [`Lifecycle::recover`], then [`Lifecycle::start`].
     pub fn new(
         store: Store,
-        backend: Arc<dyn Backend>,
+        backend: Arc<Isolations>,
         cold: Arc<ColdStore>,
         directory: Arc<Directory>,
         config: &Config,
@@ -209,19 +209,14 @@ impl Lifecycle {
         self.backend.pool()
     }
 
-    /// What the backend can do.
-    pub fn capabilities(&self) -> cabana_runtime::Capabilities {
-        self.backend.capabilities()
+    /// The isolation backends.
+    pub fn isolations(&self) -> &Isolations {
+        &self.backend
     }
 
     /// How long start and ready commands may take.
     pub(crate) fn ready_limit(&self) -> Duration {
         self.ready_limit
-    }
-
-    /// The backend's name.
-    pub fn backend_name(&self) -> &'static str {
-        self.backend.name()
     }
 
     /// Makes a sandbox that is up reachable, watches it and sets its timer. The caller holds the entry's lock.

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cabana_runtime::Backend;
+use cabana_runtime::Isolations;
+use cabana_runtime::host::{Host, HostConfig};
 use cabana_runtime::native::{Native, NativeConfig};
 use cabana_storage::{Pool, PoolConfig, PoolKind};
 use cabana_supervisor::Supervisor;
@@ -46,8 +47,8 @@ pub struct Started {
     pub address: SocketAddr,
     /// A key that was made by this start, to be shown once.
     pub fresh_key: Option<cabana_types::Secret>,
-    /// The isolation's name.
-    pub isolation: &'static str,
+    /// The name of the default isolation backend.
+    pub isolation: String,
     /// Kind and place of the pool.
     pub pool: String,
 }
@@ -66,22 +67,26 @@ pub async fn serve(
     if !pool.quotas() {
         tracing::warn!(pool = pool.description(), "disk limits of sandboxes are not enforced");
     }
-    let native = NativeConfig {
+    let machine = |error: cabana_runtime::Error| Error::Machine(error.into());
+    let host = HostConfig {
         data_dir: config.data_dir.clone(),
-        program: programs.launcher,
-        guest: programs.guest,
         spare_slots: config.network.spare_slots as usize,
         resolvers: config.network.resolvers.iter().map(|ip| SocketAddr::new(*ip, DNS_PORT)).collect(),
         supervisor: supervisor.clone(),
     };
-    let native = Arc::new(Native::open(native, Arc::new(pool.clone())).await.map_err(|e| Error::Machine(e.into()))?);
-    let server = Server::start(config, data_dir, Arc::clone(&native) as Arc<dyn Backend>, supervisor).await;
-    let served = match server {
-        Ok(server) => run(config, &pool, native.name(), server, observer, shutdown).await,
+    let host = Arc::new(Host::open(host, Arc::new(pool.clone())).await.map_err(machine)?);
+    let native = NativeConfig { program: programs.launcher, guest: programs.guest };
+    let native = Native::open(&native, Arc::clone(&host)).map_err(machine)?;
+    let isolations = Isolations::new(Arc::new(native), Arc::new(pool.clone()))
+        .with_pool(Arc::new(pool.clone()))
+        .with_default(&config.isolation.default)?;
+    let isolation = isolations.default_name().to_owned();
+    let served = match Server::start(config, data_dir, Arc::new(isolations), supervisor).await {
+        Ok(server) => run(config, &pool, isolation, server, observer, shutdown).await,
         Err(error) => Err(error),
     };
-    // Sandboxes go on. What cannot be released now, the next start takes over.
-    if let Err(error) = native.close().await {
+    // Sandboxes continue. What cannot be released now, the next start takes over.
+    if let Err(error) = host.close().await {
         tracing::warn!(error = cabana_types::error::chain(&error), "could not release everything");
     }
     pool.close().await;
@@ -91,7 +96,7 @@ pub async fn serve(
 async fn run(
     config: &Config,
     pool: &Pool,
-    isolation: &'static str,
+    isolation: String,
     server: Server,
     observer: &dyn Observer,
     shutdown: CancellationToken,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cabana_runtime::Backend;
+use cabana_runtime::Isolations;
 use cabana_storage::ColdStore;
 use cabana_store::{Boot, BuildStatus, Given, Store};
 use cabana_supervisor::{Restart, Supervisor};
@@ -54,7 +54,7 @@ impl Server {
     pub async fn start(
         config: &Config,
         data_dir: DataDir,
-        backend: Arc<dyn Backend>,
+        backend: Arc<Isolations>,
         supervisor: Supervisor,
     ) -> Result<Self, Error> {
         let failed = |source| Error::Listen { address: config.listen, source };
@@ -140,7 +140,7 @@ impl Server {
 pub async fn serve(
     config: &Config,
     data_dir: DataDir,
-    backend: Arc<dyn Backend>,
+    backend: Arc<Isolations>,
     supervisor: Supervisor,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {

@@ -28,6 +28,8 @@ pub struct Sandbox {
     pub alias: Option<String>,
     /// Where it is in its life.
     pub state: State,
+    /// The isolation backend that it runs on.
+    pub isolation: String,
     /// What it may use.
     pub resources: Resources,
     /// Labels.
@@ -286,9 +288,9 @@ async fn insert(connection: &mut SqliteConnection, sandbox: &Sandbox) -> Result<
     sqlx::query(
         "insert into sandboxes (id, team, template, build, alias, state, detail, cpu_count, memory_mb, disk_mb, pids, metadata,
             env_vars, access_token, secure, internet, created_at, started_at, end_at, ended_at, idempotency_key, idempotency_hash,
-            traffic_token, mask_host, https_ports, policy, boot, since, archives)
+            traffic_token, mask_host, https_ports, policy, boot, since, archives, isolation)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25,
-            $26, $27, $28, $29)",
+            $26, $27, $28, $29, $30)",
     )
     .bind(sandbox.id.as_str())
     .bind(sandbox.team.as_str())
@@ -319,6 +321,7 @@ async fn insert(connection: &mut SqliteConnection, sandbox: &Sandbox) -> Result<
     .bind(column::json("boot", &sandbox.boot)?)
     .bind(micros(sandbox.since))
     .bind(sandbox.archives)
+    .bind(&sandbox.isolation)
     .execute(connection)
     .await
     .map_err(|e| Error::query("write a sandbox", e))?;
@@ -339,6 +342,7 @@ pub(crate) fn decode(row: &SqliteRow) -> Result<Sandbox, Error> {
         build: row.id("build")?,
         alias: row.text_or_none("alias")?,
         state,
+        isolation: row.text("isolation")?,
         resources: Resources {
             cpu_count: row.number("cpu_count")?,
             memory_mb: row.number("memory_mb")?,

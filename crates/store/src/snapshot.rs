@@ -34,6 +34,26 @@ impl SnapshotState {
     }
 }
 
+/// What a snapshot holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SnapshotKind {
+    /// The disk.
+    #[default]
+    Disk,
+    /// The disk, and the memory of the processes at the same moment.
+    DiskMemory,
+}
+
+impl SnapshotKind {
+    /// Its name in the store and in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SnapshotKind::Disk => "disk",
+            SnapshotKind::DiskMemory => "disk_memory",
+        }
+    }
+}
+
 /// A copy of a sandbox's disk, with what a sandbox made of it starts with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
@@ -45,6 +65,10 @@ pub struct Snapshot {
     pub name: Option<String>,
     /// How far it is.
     pub state: SnapshotState,
+    /// What it holds.
+    pub kind: SnapshotKind,
+    /// The isolation backend of the sandbox that it was taken of.
+    pub isolation: String,
     /// The sandbox whose disk it is a copy of.
     pub sandbox: SandboxId,
     /// That sandbox's template.
@@ -122,7 +146,8 @@ impl Store {
                 }
                 sqlx::query(
                     "insert into snapshots (id, team, name, state, sandbox, template, build, alias, cpu_count, memory_mb, disk_mb,
-                        pids, boot, created_at) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+                        pids, boot, created_at, kind, isolation)
+                     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
                 )
                 .bind(snapshot.id.as_str())
                 .bind(snapshot.team.as_str())
@@ -138,6 +163,8 @@ impl Store {
                 .bind(snapshot.resources.pids)
                 .bind(column::json("boot", &snapshot.boot)?)
                 .bind(micros(snapshot.created_at))
+                .bind(snapshot.kind.as_str())
+                .bind(&snapshot.isolation)
                 .execute(connection)
                 .await
                 .map_err(|e| Error::query("write a snapshot", e))?;
@@ -270,6 +297,12 @@ fn decode(row: &SqliteRow) -> Result<Snapshot, Error> {
         team: row.id("team")?,
         name: row.text_or_none("name")?,
         state,
+        kind: match row.text("kind")?.as_str() {
+            "disk" => SnapshotKind::Disk,
+            "disk_memory" => SnapshotKind::DiskMemory,
+            other => return Err(Error::decode("kind", other)),
+        },
+        isolation: row.text("isolation")?,
         sandbox: row.id("sandbox")?,
         template: row.id("template")?,
         build: row.id("build")?,

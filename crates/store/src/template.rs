@@ -25,6 +25,8 @@ pub struct Template {
     pub aliases: Vec<String>,
     /// What its sandboxes get unless they ask for something else.
     pub resources: Resources,
+    /// The isolation backend of its sandboxes unless they ask for another; `None` for the server's default.
+    pub isolation: Option<String>,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it was last changed.
@@ -207,6 +209,25 @@ impl Store {
         .await
     }
 
+    /// Sets the isolation backend of a template's sandboxes that ask for none; `None` for the server's default.
+    pub async fn set_isolation(&self, id: TemplateId, isolation: Option<String>, at: Timestamp) -> Result<(), Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let done = sqlx::query("update templates set isolation = $2 where id = $1 and isolation is not $2")
+                    .bind(id.as_str())
+                    .bind(&isolation)
+                    .execute(&mut *connection)
+                    .await
+                    .map_err(|e| Error::query("set a template's isolation", e))?;
+                if done.rows_affected() > 0 {
+                    tag::touch(connection, &id, at).await?;
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
+
     /// Refuses as [`Store::delete_template`] does.
     pub async fn check_template_unused(&self, id: &TemplateId) -> Result<(), Error> {
         check_unused(self.reader(), id).await
@@ -318,6 +339,7 @@ fn decode(from: &SqliteRow) -> Result<Template, Error> {
             disk_mb: row.number("disk_mb")?,
             pids: PIDS,
         },
+        isolation: row.text_or_none("isolation")?,
         created_at: row.time("created_at")?,
         updated_at: row.time("updated_at")?,
         spawn_count: row.number("spawn_count")?,

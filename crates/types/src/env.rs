@@ -48,6 +48,8 @@ pub const MAX_TEAM_SNAPSHOTS: &str = "CABANA_MAX_TEAM_SNAPSHOTS";
 pub const SPARE_SLOTS: &str = "CABANA_SPARE_SLOTS";
 /// Name servers that the sandboxes' DNS is forwarded to, separated by commas.
 pub const RESOLVERS: &str = "CABANA_RESOLVERS";
+/// Isolation backend for sandboxes that ask for none.
+pub const ISOLATION_DEFAULT: &str = "CABANA_ISOLATION_DEFAULT";
 /// Kind of the storage pool.
 pub const POOL_KIND: &str = "CABANA_POOL_KIND";
 /// Size of the storage pool's image, GiB.

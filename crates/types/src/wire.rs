@@ -66,6 +66,30 @@ pub struct ServerStatus {
     /// What the backend can do; servers before this field do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Capabilities>,
+    /// Its isolation backends; servers before this field do not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub isolations: Vec<IsolationStatus>,
+}
+
+/// An isolation backend of a server, and what it offers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct IsolationStatus {
+    /// Its name, as `isolation` names it when a sandbox is created.
+    pub name: String,
+    /// Whether it is used for sandboxes that ask for none.
+    pub default: bool,
+    /// Sandboxes can be paused with their memory in RAM.
+    pub pause_memory: bool,
+    /// Their memory can be written to disk.
+    pub checkpoint: bool,
+    /// A paused sandbox keeps its memory over a restart of the machine.
+    pub memory_outlives_reboot: bool,
+    /// Directories of the host can be mounted inside.
+    pub mounts: bool,
+    /// What running out of memory ends: `process` or `sandbox`.
+    pub out_of_memory: String,
 }
 
 /// What a server's isolation backend and storage pool can do. The rest is refused with `not_supported`.

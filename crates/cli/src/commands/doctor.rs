@@ -5,7 +5,7 @@ mod machine;
 use std::path::PathBuf;
 
 use cabana_types::Fact;
-use cabana_types::wire::ServerStatus;
+use cabana_types::wire::{IsolationStatus, ServerStatus};
 use owo_colors::Style;
 use serde::Serialize;
 
@@ -127,7 +127,13 @@ async fn server(context: &Context) -> Fact {
     let (ok, detail, remedy) = match answer {
         Ok((url, status)) => (
             true,
-            format!("version {} at {url}, {} sandboxes up{}", status.version, status.running, abilities(&status)),
+            format!(
+                "version {} at {url}, {} sandboxes up{}{}",
+                status.version,
+                status.running,
+                abilities(&status),
+                isolations(&status)
+            ),
             None,
         ),
         Err(failure) => {
@@ -153,6 +159,22 @@ fn abilities(status: &ServerStatus) -> String {
     };
     let part = |word: &str, names: String| if names.is_empty() { names } else { format!("; {word} {names}") };
     part("with", list(true)) + &part("without", list(false))
+}
+
+/// The server's isolation backends, if it lists them.
+fn isolations(status: &ServerStatus) -> String {
+    let one = |isolation: &IsolationStatus| {
+        let facts = [
+            (isolation.default, "default"),
+            (isolation.pause_memory, "pauses in RAM"),
+            (isolation.checkpoint, "checkpoints"),
+            (isolation.mounts, "mounts"),
+        ];
+        let facts: Vec<_> = facts.iter().filter(|(has, _)| *has).map(|(_, name)| *name).collect();
+        format!("{} ({})", isolation.name, facts.join(", "))
+    };
+    let all: Vec<_> = status.isolations.iter().map(one).collect();
+    if all.is_empty() { String::new() } else { format!("; isolation: {}", all.join(", ")) }
 }
 
 fn print(facts: &[Fact], json: bool, context: &Context) -> Result<(), Failure> {
@@ -201,7 +223,13 @@ mod tests {
     #[test]
     fn a_server_says_what_it_can_do() {
         let told = |capabilities| {
-            abilities(&ServerStatus { version: "1".into(), backend: "native".into(), running: 0, capabilities })
+            abilities(&ServerStatus {
+                version: "1".into(),
+                backend: "native".into(),
+                running: 0,
+                capabilities,
+                isolations: vec![],
+            })
         };
         let can = |all, copies| {
             Some(Capabilities { disk_quota: all, pause_memory: all, memory_outlives_reboot: all, copies })
@@ -213,5 +241,31 @@ mod tests {
         );
         assert!(!told(can(true, true)).contains("without"));
         assert!(told(can(false, false)).starts_with("; without disk limits"));
+    }
+
+    #[test]
+    fn a_server_lists_its_isolation_backends() {
+        let isolation = |name: &str, default| IsolationStatus {
+            name: name.into(),
+            default,
+            pause_memory: default,
+            checkpoint: !default,
+            memory_outlives_reboot: false,
+            mounts: true,
+            out_of_memory: "process".into(),
+        };
+        let listed = vec![isolation("native", true), isolation("other", false)];
+        let status = ServerStatus {
+            version: "1".into(),
+            backend: "native".into(),
+            running: 0,
+            capabilities: None,
+            isolations: listed,
+        };
+        assert_eq!(
+            isolations(&status),
+            "; isolation: native (default, pauses in RAM, mounts), other (checkpoints, mounts)"
+        );
+        assert_eq!(isolations(&ServerStatus { isolations: vec![], ..status }), "", "an older server");
     }
 }

@@ -181,7 +181,7 @@ fn small_images_have_only_sh() {
     std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
     let socket = dir.path().join("socket");
     // In a view of its own, in which there is nothing else in /bin.
-    let script = "set -e; mount --bind $DIR/bin /bin; exec $GUEST --listen unix:$DIR/socket --config $DIR/config.json";
+    let script = "set -e; mount --bind $DIR/bin /bin; exec $GUEST --listen unix:$DIR/socket --config $DIR/config.json --control $DIR/control";
     let child = Command::new("unshare")
         .args(["--mount", "--", "/bin/sh", "-c", script])
         .env("DIR", dir.path())

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use cabana_types::wire::{Capabilities, Check, ServerStatus};
+use cabana_runtime::IsolationFacts;
+use cabana_types::wire::{Capabilities, Check, IsolationStatus, ServerStatus};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 
@@ -30,17 +31,29 @@ pub(super) async fn openapi() -> impl IntoResponse {
 #[utoipa::path(get, path = "/status", tag = "server",
     responses((status = 200, description = "Version, backend and what it can do, and sandboxes", body = ServerStatus)))]
 pub(super) async fn status(State(app): State<Arc<App>>) -> Json<ServerStatus> {
-    let can = app.lifecycle.capabilities();
+    let isolations = app.lifecycle.isolations();
+    let (facts, disks) = (isolations.default_facts(), isolations.disks().facts());
+    let outlives_reboot = |facts: &IsolationFacts| facts.checkpoint.is_some_and(|checkpoint| checkpoint.reboot);
+    let listed = |(name, facts): (&'static str, IsolationFacts)| IsolationStatus {
+        name: name.into(),
+        default: name == isolations.default_name(),
+        pause_memory: facts.ram_pause,
+        checkpoint: facts.checkpoint.is_some(),
+        memory_outlives_reboot: outlives_reboot(&facts),
+        mounts: facts.mounts,
+        out_of_memory: facts.oom.as_str().into(),
+    };
     Json(ServerStatus {
         version: env!("CARGO_PKG_VERSION").into(),
-        backend: app.lifecycle.backend_name().into(),
+        backend: isolations.default_name().into(),
         running: app.lifecycle.running() as u64,
         capabilities: Some(Capabilities {
-            disk_quota: can.disk_quota,
-            pause_memory: can.pause_memory,
-            memory_outlives_reboot: can.memory_outlives_reboot,
-            copies: can.copies,
+            disk_quota: disks.quota,
+            pause_memory: facts.ram_pause,
+            memory_outlives_reboot: outlives_reboot(&facts),
+            copies: disks.snapshots,
         }),
+        isolations: isolations.facts().into_iter().map(listed).collect(),
     })
 }
 

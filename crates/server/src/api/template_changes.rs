@@ -29,6 +29,10 @@ pub(super) async fn update_template(
     if let Some(public) = update.public {
         app.store.set_public(template.id.clone(), public, Timestamp::now()).await?;
     }
+    if let Some(name) = update.isolation {
+        let isolation = if name.is_empty() { None } else { Some(app.isolation(Some(&name))?) };
+        app.store.set_isolation(template.id.clone(), isolation, Timestamp::now()).await?;
+    }
     Ok(Json(TemplateNames { names: names(&template) }))
 }
 

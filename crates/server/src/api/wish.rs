@@ -68,6 +68,7 @@ impl App {
         let origin = self.find_origin(&caller.team, &request.template_id).await?;
         let resources =
             self.bounds.resources(origin.resources, request.cpu_count, request.memory_mb, request.disk_size_mb)?;
+        let isolation = self.isolation(request.isolation.as_deref().or(origin.isolation.as_deref()))?;
         let now = Timestamp::now();
         Ok(CreateRequest {
             disk: origin.disk,
@@ -78,6 +79,7 @@ impl App {
                 build: origin.build,
                 alias: origin.alias,
                 state: State::Creating,
+                isolation,
                 resources,
                 metadata,
                 env_vars,
@@ -113,10 +115,25 @@ struct Origin {
     alias: Option<String>,
     resources: Resources,
     boot: Boot,
+    isolation: Option<String>,
     disk: DiskSource,
 }
 
 impl App {
+    /// The isolation backend of a name, or the default; one that this server does not have is refused.
+    pub(super) fn isolation(&self, name: Option<&str>) -> Result<String, Refusal> {
+        let isolations = self.lifecycle.isolations();
+        let name = name.unwrap_or(isolations.default_name());
+        match isolations.get(name) {
+            Ok(isolation) => Ok(isolation.name().to_owned()),
+            Err(_) => Err(Refusal::invalid(format!(
+                "isolation {:?} is not available; this server has: {}",
+                short(name),
+                isolations.names()
+            ))),
+        }
+    }
+
     /// The template or snapshot that a creation names.
     async fn find_origin(&self, team: &TeamId, text: &str) -> Result<Origin, Refusal> {
         if let Some(snapshot) = self.find_snapshot(team, text).await? {
@@ -126,6 +143,7 @@ impl App {
                 alias: snapshot.alias,
                 resources: snapshot.resources,
                 boot: snapshot.boot,
+                isolation: Some(snapshot.isolation),
                 disk: DiskSource::Snapshot(snapshot.id),
             });
         }
@@ -137,6 +155,7 @@ impl App {
             alias: template.aliases.into_iter().next(),
             resources: build.resources,
             boot: build.boot,
+            isolation: template.isolation,
             disk: DiskSource::New,
         })
     }

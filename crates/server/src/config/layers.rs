@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use super::{Config, ConfigError, DEFAULT_FILE, DEFAULTS};
 
 /// Settings that an environment variable can set.
-const VARIABLES: [(&str, &str); 48] = [
+const VARIABLES: [(&str, &str); 49] = [
     (env::LISTEN, "listen"),
     (env::ALLOW_INSECURE_LISTEN, "allow_insecure_listen"),
     (env::DATA_DIR, "data_dir"),
@@ -32,6 +32,7 @@ const VARIABLES: [(&str, &str); 48] = [
     (env::MAX_TEAM_SNAPSHOTS, "limits.max_team_snapshots"),
     (env::SPARE_SLOTS, "network.spare_slots"),
     (env::RESOLVERS, "network.resolvers"),
+    (env::ISOLATION_DEFAULT, "isolation.default"),
     (env::POOL_KIND, "pool.kind"),
     (env::POOL_IMAGE_GB, "pool.image_gb"),
     (env::METRICS_SECONDS, "metrics.interval_seconds"),

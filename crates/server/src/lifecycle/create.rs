@@ -158,6 +158,7 @@ impl Lifecycle {
             }
         }
         failpoint::hit("create.written");
+        self.backend.assign(&id, &request.sandbox.isolation);
         let mut launch = pin!(self.backend.launch(spec(&request.sandbox, request.disk)));
         match tokio::time::timeout(self.launch_limit, &mut launch).await {
             Ok(Ok(live)) => {

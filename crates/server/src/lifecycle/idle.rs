@@ -81,11 +81,8 @@ impl Lifecycle {
             return;
         }
         let memory = entry.with_meter(|meter| meter.keeps_memory).unwrap_or(true);
-        let pause = Pause {
-            memory: memory && self.backend.capabilities().pause_memory,
-            require_healthy: false,
-            why: PauseCause::Idle,
-        };
+        let pause =
+            Pause { memory: memory && self.backend.can_freeze(id), require_healthy: false, why: PauseCause::Idle };
         let (this, id) = (Arc::clone(self), id.clone());
         // In a task of its own: the sampling holds the lock.
         self.tasks.spawn(async move {

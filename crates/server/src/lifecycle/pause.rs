@@ -75,7 +75,7 @@ impl Lifecycle {
 
     /// Lays a sandbox to rest. One that rests already, as asked or deeper, is a conflict, as E2B has it.
     pub async fn pause(self: &Arc<Self>, id: &SandboxId, pause: Pause) -> Result<Sandbox, ChangeError> {
-        if pause.memory && !self.backend.capabilities().pause_memory {
+        if pause.memory && !self.backend.can_freeze(id) {
             let text =
                 "this server cannot keep the memory of a paused sandbox; pause its filesystem only (memory: false)";
             return Err(ChangeError::Unsupported(text.into()));

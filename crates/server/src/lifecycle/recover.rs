@@ -27,6 +27,7 @@ impl Lifecycle {
         let living = self.store.living().await?;
         for sandbox in &living {
             self.registry.entry(&sandbox.id);
+            self.backend.assign(&sandbox.id, &sandbox.isolation);
         }
         self.sweep_snapshots(true).await;
         let recovered = living.len();

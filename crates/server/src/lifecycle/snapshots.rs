@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use cabana_runtime::DiskSource;
-use cabana_store::{Sandbox, Snapshot, SnapshotInserted, SnapshotState};
+use cabana_store::{Sandbox, Snapshot, SnapshotInserted, SnapshotKind, SnapshotState};
 use cabana_types::error::chain;
 use cabana_types::sandbox::{Kept, State};
 use cabana_types::{SandboxId, TemplateId};
@@ -74,7 +74,7 @@ impl Lifecycle {
 
     /// Copies a disk, to be kept or lent. The row is written before the copy, and not as ready: a crash leaves nothing that the next start does not remove.
     async fn copy(self: &Arc<Self>, id: &SandboxId, kept: Option<Keep>) -> Result<Snapshot, ChangeError> {
-        if !self.backend.capabilities().copies {
+        if !self.backend.disks().facts().snapshots {
             let text = "this server's pool cannot copy disks: snapshots and forks need btrfs";
             return Err(ChangeError::Unsupported(text.into()));
         }
@@ -202,6 +202,8 @@ fn describe(sandbox: &Sandbox, name: Option<String>, state: SnapshotState) -> Sn
         team: sandbox.team.clone(),
         name,
         state,
+        kind: SnapshotKind::Disk,
+        isolation: sandbox.isolation.clone(),
         sandbox: sandbox.id.clone(),
         template: sandbox.template.clone(),
         build: sandbox.build.clone(),

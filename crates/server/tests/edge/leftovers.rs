@@ -51,17 +51,19 @@ fn chunked(size: usize) -> Vec<u8> {
 /// Everything that refuses early: host, path, status.
 async fn refusals(world: &World) -> (Vec<(String, &'static str, u16)>, Vec<crate::world::Box>) {
     let (guest, closing) = (world.sandbox(refusing(false)), world.sandbox(refusing(true)));
+    let id = "iearlierversion1".parse().expect("id");
+    let earlier = world.publish_earlier(id, std::net::Ipv4Addr::LOCALHOST, refusing(false));
     let cases = vec![
         ("localhost".to_owned(), "/nothing", 404),
         ("localhost".to_owned(), "/health", 405),
         ("80-inever.e2b.test".to_owned(), "/", 502),
         (format!("1-{}.e2b.test", guest.id), "/", 502),
-        (format!("49983-{}.e2b.test", guest.id), "/init", 404),
+        (format!("49983-{}.e2b.test", earlier.id), "/init", 404),
         ("0-iabc.e2b.test".to_owned(), "/", 400),
         (format!("49983-{}.e2b.test", guest.id), "/", 401),
         (format!("49983-{}.e2b.test", closing.id), "/", 401),
     ];
-    (cases, vec![guest, closing])
+    (cases, vec![guest, closing, earlier])
 }
 
 #[tokio::test]

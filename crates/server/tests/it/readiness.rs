@@ -4,7 +4,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cabana_runtime::Death;
-use cabana_store::{Boot, Snapshot, SnapshotState, Store};
+use cabana_store::{Boot, Snapshot, SnapshotKind, SnapshotState, Store};
 use cabana_types::{BuildId, Resources, TemplateId};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -41,6 +41,8 @@ impl Scene {
             team: cabana_server::auth::FIRST_TEAM.parse().expect("team"),
             name: None,
             state: SnapshotState::Ready,
+            kind: SnapshotKind::Disk,
+            isolation: "fake".into(),
             sandbox: id.parse().expect("id"),
             template,
             build: BuildId::from_random([1; 16]),

@@ -69,7 +69,7 @@ impl TestServer {
             data_dir = DataDir::take(&config.data_dir).ok();
             data_dir.is_some()
         });
-        let backend = Arc::new(Fake(Arc::clone(&world)));
+        let backend = Arc::new(Fake::isolations(&world));
         let server = runtime.block_on(async {
             let server =
                 Server::start(&config, data_dir.expect("taken"), backend, supervisor.clone()).await.expect("start");

@@ -198,7 +198,7 @@ fn a_team_keeps_no_more_than_it_may() {
     assert!(told.contains("has 2 sandboxes") && told.contains("kill some"), "{told}");
     let made = server.post(&format!("/sandboxes/{first}/fork"), json!({})).is(201).json();
     assert_eq!(made[0]["error"]["code"], 429);
-    assert_eq!((server.world.copies(), server.world.ids().len()), (0, 0), "nothing of it is left");
+    assert_eq!((server.world.snapshot_count(), server.world.ids().len()), (0, 0), "nothing of it is left");
     server.kill(&second).is(204);
     server.create();
 
@@ -209,7 +209,7 @@ fn a_team_keeps_no_more_than_it_may() {
     let told = refused.error(429, "sandbox_capacity_unavailable");
     assert!(told.contains("has 2 snapshots") && told.contains("delete some"), "{told}");
     assert_eq!(server.get("/snapshots?name=same").is(200).json().as_array().map(Vec::len), Some(1), "it kept its name");
-    assert_eq!(server.world.copies(), 2);
+    assert_eq!(server.world.snapshot_count(), 2);
     server.call("DELETE", "/templates/same", None).is(204);
     server.post(&format!("/sandboxes/{first}/snapshots"), json!({})).is(201);
     assert_sound(&server);
@@ -229,7 +229,7 @@ fn copies() {
     let forks: Vec<_> = forks.as_array().expect("list").iter().map(|f| f["sandbox"]["sandboxID"].clone()).collect();
     assert_eq!(forks.len(), 3);
     assert_eq!(server.get("/v2/sandboxes?metadata=a%3D1").is(200).json().as_array().map(Vec::len), Some(4));
-    assert_eq!(server.world.copies(), 1, "what was made for the forks is gone");
+    assert_eq!(server.world.snapshot_count(), 1, "what was made for the forks is gone");
     for wrong in [json!({"count": 0}), json!({"count": 21}), json!({"timeout": -1})] {
         server.post(&format!("/sandboxes/{id}/fork"), wrong).is(400);
     }
@@ -243,7 +243,7 @@ fn copies() {
     assert_sound(&server);
     server.call("DELETE", "/templates/default%2Fbefore%3Adefault", None).is(204);
     server.call("DELETE", "/templates/default%2Fbefore%3Adefault", None).is(404);
-    assert_eq!(server.world.copies(), 1);
+    assert_eq!(server.world.snapshot_count(), 1);
 }
 
 #[test]

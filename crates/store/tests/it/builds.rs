@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use cabana_store::{
-    Boot, Build, BuildLimits, BuildRequest, BuildStatus, Error, Sandbox, Snapshot, SnapshotState, Store, Wanted, tag,
+    Boot, Build, BuildLimits, BuildRequest, BuildStatus, Error, Sandbox, Snapshot, SnapshotKind, SnapshotState, Store,
+    Wanted, tag,
 };
 use cabana_types::{BuildId, Resources, TemplateId};
 use jiff::Timestamp;
@@ -213,6 +214,8 @@ fn snapshot_of(n: u8) -> Snapshot {
         team: team().id,
         name: Some("shot".into()),
         state: SnapshotState::Ready,
+        kind: SnapshotKind::Disk,
+        isolation: "native".into(),
         sandbox: sandbox_id(n),
         template: new_template(),
         build: id(50),

@@ -120,6 +120,7 @@ fn sandbox(n: u8) -> Sandbox {
         build: build(1).id,
         alias: Some("base".into()),
         state: State::Creating,
+        isolation: "native".into(),
         resources: Resources::default(),
         metadata: BTreeMap::from([("n".into(), n.to_string()), ("parity".into(), (n % 2).to_string())]),
         env_vars: BTreeMap::from([("TOKEN".into(), "secret".into())]),

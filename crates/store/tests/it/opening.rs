@@ -101,6 +101,7 @@ async fn a_database_of_the_first_version_is_taken_up() {
     .await;
     let sandbox = store.sandbox(&"i1".parse().expect("id")).await.expect("read").expect("it is there");
     assert_eq!(sandbox.traffic, cabana_store::Traffic::default());
+    assert_eq!(sandbox.isolation, "native");
     assert_eq!(store.keys().await.expect("keys").len(), 1, "with an id of the new form");
     store.close().await;
 }
@@ -119,6 +120,7 @@ async fn templates_of_the_first_version_are_taken_up() {
     ])
     .await;
     let template = store.template(&"tttttttttttttttttttt".parse().expect("id")).await.expect("read").expect("there");
+    assert_eq!(template.isolation, None, "the server's default");
     let build = template.build.expect("its build");
     assert_eq!((build.resources, &build.template), (template.resources, &template.id));
     let boot = Boot { default_workdir: Some("/app".into()), env: [("A".into(), "1".into())].into(), ..Boot::default() };

@@ -78,6 +78,9 @@ pub struct NewSandbox {
     /// Disk in MiB, instead of the template's (Cabana).
     #[serde(default, rename = "diskSizeMB", skip_serializing_if = "Option::is_none")]
     pub disk_size_mb: Option<i64>,
+    /// Isolation backend, instead of the template's or the server's default; `GET /status` lists them (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<String>,
 }
 
 /// Whether a paused sandbox wakes when touched.

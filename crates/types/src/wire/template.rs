@@ -130,6 +130,9 @@ pub struct TemplateUpdate {
     /// Whether every team may use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub public: Option<bool>,
+    /// The isolation backend of sandboxes that ask for none; empty for the server's default (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<String>,
 }
 
 /// Answer of `PATCH /v2/templates/{id}`.

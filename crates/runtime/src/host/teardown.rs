@@ -1,4 +1,4 @@
-//! Taking a sandbox down: everything is tried, also after an error, and may be tried again.
+//! Removing everything of a sandbox: every step is tried, also after an error, and can be repeated.
 
 use std::time::Duration;
 
@@ -6,14 +6,32 @@ use cabana_jail::process::ProcessName;
 use cabana_types::SandboxId;
 
 use super::record::Record;
-use super::{Native, io, jail, network_error, vitals};
+use super::{Host, io, network_error, vitals};
 use crate::Error;
 
-/// How long the processes of a killed sandbox may take to be gone.
-const DEATH_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the processes of a killed sandbox may take to exit.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-impl Native {
-    /// Ends everything of a sandbox but its disk; goes on after an error.
+impl Host {
+    /// See [`crate::Isolation::stop`].
+    pub(crate) async fn stop(&self, id: &SandboxId) -> Result<(), Error> {
+        let mut errors = self.end(id).await;
+        if let Err(error) = self.disks.sync(id).await {
+            errors.push(error.into());
+        }
+        Error::collected(id, errors)
+    }
+
+    /// See [`crate::Isolation::destroy`].
+    pub(crate) async fn destroy(&self, id: &SandboxId) -> Result<(), Error> {
+        let mut errors = self.end(id).await;
+        if let Err(error) = self.disks.delete(id).await {
+            errors.push(error.into());
+        }
+        Error::collected(id, errors)
+    }
+
+    /// Removes everything but the disk; continues after an error.
     pub(super) async fn end(&self, id: &SandboxId) -> Vec<Error> {
         let mut errors = Vec::new();
         let mut note = |result: Result<(), Error>| {
@@ -29,8 +47,8 @@ impl Native {
         let processes_gone = ended.is_ok();
         note(ended);
         note(self.remove_cgroups(id).await);
-        // A slot in which something still runs must not be given to another sandbox. The record goes first: were the slot given back twice, the second
-        // time would take it from whoever has it by then; a slot without a record is freed by the next start.
+        // A slot in which something still runs must not be given to another sandbox. The record is removed first: a slot that is released twice
+        // could be taken from its next owner; a slot without a record is freed by the next start.
         if let Some(record) = record.filter(|_| processes_gone) {
             match self.records.remove(id) {
                 Ok(()) => note(self.network.release(record.slot).await.map_err(network_error)),
@@ -40,20 +58,20 @@ impl Native {
         errors
     }
 
-    /// Ends all processes of a sandbox and waits until they are gone.
+    /// Kills all processes of a sandbox and waits until they are gone.
     async fn end_processes(&self, id: &SandboxId, record: Option<&Record>) -> Result<(), Error> {
-        let watched = self.living().remove(id);
+        let watched = self.running().remove(id);
         let found = match &watched {
             Some(_) => None,
             None => record.and_then(|r| r.process).and_then(ProcessName::open),
         };
-        // The first process takes everything in its pid namespace along.
+        // The death of the first process ends everything in its pid namespace.
         match (&watched, &found) {
             (Some(watched), _) => watched.kill()?,
             (None, Some(pidfd)) => cabana_jail::process::kill(pidfd).map_err(|e| io("kill a sandbox", e.into()))?,
             (None, None) => {}
         }
-        self.cgroups.kill(id).map_err(jail)?;
+        self.cgroups.kill(id).map_err(Error::Jail)?;
         let gone = async {
             match (watched, found) {
                 (Some(watched), _) => watched.gone().await,
@@ -61,28 +79,23 @@ impl Native {
                 (None, None) => Ok(()),
             }
         };
-        tokio::time::timeout(DEATH_TIMEOUT, gone)
+        tokio::time::timeout(EXIT_TIMEOUT, gone)
             .await
             .map_err(|_| io("wait for the end of a sandbox", std::io::ErrorKind::TimedOut.into()))?
     }
 
-    /// Removes a sandbox's cgroups. The last process leaves them a moment after it is reported dead.
+    /// Removes a sandbox's cgroups. The last process leaves them a moment after its death is reported.
     async fn remove_cgroups(&self, id: &SandboxId) -> Result<(), Error> {
-        let deadline = tokio::time::Instant::now() + DEATH_TIMEOUT;
-        let mut pause = Duration::from_micros(200);
-        while !self.cgroups.remove(id).map_err(jail)? {
+        let deadline = tokio::time::Instant::now() + EXIT_TIMEOUT;
+        let mut backoff = Duration::from_micros(200);
+        while !self.cgroups.remove(id).map_err(Error::Jail)? {
             if tokio::time::Instant::now() > deadline {
                 return Err(io("empty the cgroups of a sandbox", std::io::ErrorKind::ResourceBusy.into()));
             }
-            self.cgroups.kill(id).map_err(jail)?;
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_millis(50));
+            self.cgroups.kill(id).map_err(Error::Jail)?;
+            tokio::time::sleep(backoff).await;
+            backoff = (backoff * 2).min(Duration::from_millis(50));
         }
         Ok(())
     }
-}
-
-/// What went wrong in all, if anything did.
-pub(super) fn collected(id: &SandboxId, errors: Vec<Error>) -> Result<(), Error> {
-    if errors.is_empty() { Ok(()) } else { Err(Error::Teardown { what: id.to_string(), errors }) }
 }

@@ -1,5 +1,5 @@
-//! What a restarted server must know of a running sandbox beyond the store: its slot and its first process. Kept in the run directory, which a
-//! reboot empties, as it ends the sandboxes.
+//! Records: what a restarted server must know of a running sandbox beyond the store, its slot and its first process. They are in the run
+//! directory, which a reboot empties as it ends the sandboxes.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// One sandbox.
+/// The record of one sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(crate) struct Record {
     /// Its network slot.
     pub slot: u32,
     /// Its first process, once it is started.
@@ -29,7 +29,7 @@ pub(super) struct Record {
 /// The sockets of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Sockets {
+pub(crate) enum Sockets {
     /// One for control and traffic: the record of an earlier version, which had no such field.
     #[default]
     Shared,
@@ -37,13 +37,13 @@ pub(super) enum Sockets {
     Split,
 }
 
-/// All of them.
+/// All records.
 pub(super) struct Records {
     dir: PathBuf,
 }
 
 impl Records {
-    /// Opens the directory. Drafts of a server that died while it wrote them are removed: nothing else leads to the draft of a first record.
+    /// Opens the directory. Temporary files of a server that died while it wrote a record are removed: nothing else would.
     pub(super) fn open(run_dir: &Path) -> Result<Self, Error> {
         let dir = run_dir.join("sandboxes");
         match fs::DirBuilder::new().mode(0o700).create(&dir) {
@@ -86,7 +86,7 @@ impl Records {
         cabana_fs::atomic::draft(&self.file(id))
     }
 
-    /// Writes a record, atomically.
+    /// Writes a record atomically. Not synced: it need not survive a reboot.
     pub(super) fn write(&self, id: &SandboxId, record: Record) -> Result<(), Error> {
         let path = self.file(id);
         let bytes = serde_json::to_vec(&record).map_err(std::io::Error::from);

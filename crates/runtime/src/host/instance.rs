@@ -1,4 +1,5 @@
-//! What tells one server's kernel objects from another's on the same machine: a short name and a block of addresses, remembered in the data directory.
+//! What distinguishes the kernel objects of one server from those of another on the same machine: a short name and a block of addresses, kept
+//! in the data directory.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// Directory of everything that does not outlive a reboot.
+/// Directory of everything that a reboot removes.
 const RUN: &str = "/run/cabana";
 
 /// What is below the staging directory.
@@ -36,7 +37,7 @@ struct Remembered {
 }
 
 impl Instance {
-    /// Finds out who we are, or decides it on the first start.
+    /// Reads the instance of a data directory, or creates it on the first start.
     pub(super) async fn open(data_dir: &Path) -> Result<Self, Error> {
         let path = data_dir.join("instance.json");
         let failed = |action| {

@@ -1,4 +1,4 @@
-//! Watches a sandbox: its first process by descriptor, its memory by the cgroup's own signal.
+//! Watches a running sandbox: its first process by pidfd, its memory by the events of its cgroup.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
 
 use crate::Error;
-use crate::backend::{Death, Vitals};
+use crate::live::{Death, Vitals};
 
-/// A death this soon after a kill for lack of memory is put down to it.
+/// A death this soon after an OOM kill is attributed to it.
 const OOM_MEMORY: Duration = Duration::from_secs(2);
 
-/// When the counter of kills is looked at after a signal: first so soon, then twice as late each time, last so late.
+/// Backoff for reading the counter of OOM kills after an event.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
 const LAST_LOOK: Duration = Duration::from_secs(3);
 
-/// A sandbox that is being watched.
+/// A watched sandbox.
 pub(super) struct Watched {
     pidfd: Arc<OwnedFd>,
     vitals: watch::Receiver<Vitals>,
@@ -38,12 +38,12 @@ impl Watched {
         let memory = watchable(memory, interest)
             .map_err(|source| Error::Io { action: "watch the memory of a sandbox", source })?;
         let before = cgroups.oom_kills(&id);
-        let (tell, vitals) = watch::channel(Vitals { oom_kills: before, death: None });
-        tokio::spawn(follow(id, process, memory, interest, cgroups, tell));
+        let (sender, vitals) = watch::channel(Vitals { oom_kills: before, death: None });
+        tokio::spawn(follow(id, process, memory, interest, cgroups, sender));
         Ok(Self { pidfd, vitals })
     }
 
-    /// How it is doing.
+    /// Updates of its vitals.
     pub(super) fn vitals(&self) -> watch::Receiver<Vitals> {
         self.vitals.clone()
     }
@@ -53,9 +53,9 @@ impl Watched {
         cabana_jail::process::kill(&*self.pidfd).map_err(|e| Error::Io { action: "kill a sandbox", source: e.into() })
     }
 
-    /// Waits until its first process is gone.
+    /// Waits until its first process has exited.
     pub(super) async fn gone(mut self) -> Result<(), Error> {
-        // The watcher ends only after it has told of the death.
+        // The watcher ends only after it has reported the death.
         let _ = self.vitals.wait_for(|v| v.death.is_some()).await;
         Ok(())
     }
@@ -67,12 +67,12 @@ async fn follow(
     memory: AsyncFd<OwnedFd>,
     interest: Interest,
     cgroups: Cgroups,
-    tell: watch::Sender<Vitals>,
+    sender: watch::Sender<Vitals>,
 ) {
     let mut last_oom: Option<Instant> = None;
-    let mut note_oom = |tell: &watch::Sender<Vitals>| {
+    let mut note_oom = |sender: &watch::Sender<Vitals>| {
         let kills = cgroups.oom_kills(&id);
-        let more = tell.send_if_modified(|v| {
+        let more = sender.send_if_modified(|v| {
             let more = kills > v.oom_kills;
             v.oom_kills = kills.max(v.oom_kills);
             more
@@ -82,14 +82,14 @@ async fn follow(
         }
         (more, last_oom)
     };
-    // Version 1 gives its signal before it picks and kills a process: the counter follows some time later.
+    // Version 1 reports the event before it picks and kills a process: the counter follows later.
     let mut look_again: Option<Duration> = None;
     loop {
         tokio::select! {
             _ = process.readable() => {
-                let oom = note_oom(&tell).1.is_some_and(|at| at.elapsed() < OOM_MEMORY);
+                let oom = note_oom(&sender).1.is_some_and(|at| at.elapsed() < OOM_MEMORY);
                 let death = if oom { Death::OutOfMemory } else { Death::Died };
-                tell.send_modify(|v| v.death = Some(death));
+                sender.send_modify(|v| v.death = Some(death));
                 return;
             }
             Ok(mut signal) = memory.ready(interest) => {
@@ -97,26 +97,26 @@ async fn follow(
                 if interest == Interest::READABLE {
                     let _ = rustix::io::read(memory.get_ref(), &mut [0; 8]);
                 }
-                note_oom(&tell);
+                note_oom(&sender);
                 look_again = Some(FIRST_LOOK);
             }
             () = tokio::time::sleep(look_again.unwrap_or_default()), if look_again.is_some() => {
-                let (more, _) = note_oom(&tell);
+                let (more, _) = note_oom(&sender);
                 look_again = look_again.map(|pause| pause * 2).filter(|pause| !more && *pause <= LAST_LOOK);
             }
         }
     }
 }
 
-/// Waits until a process that nobody watches is gone.
+/// Waits until an unwatched process has exited.
 pub(super) async fn exited(pidfd: OwnedFd) -> Result<(), Error> {
     let failed = |source| Error::Io { action: "wait for a process", source };
     let process = watchable(pidfd, Interest::READABLE).map_err(failed)?;
     process.readable().await.map(drop).map_err(failed)
 }
 
-/// Registers an owned descriptor. The function is deprecated because a caller could close the descriptor under it; an owner that is moved in, or shared by
-/// count, cannot be closed as long as it is registered.
+/// Registers an owned descriptor. The function is deprecated because a caller could close the descriptor while it is registered; an owner that is moved in,
+/// or reference-counted, cannot.
 #[allow(deprecated)]
 fn watchable<T: AsRawFd + Owner>(fd: T, interest: Interest) -> std::io::Result<AsyncFd<T>> {
     AsyncFd::with_interest(fd, interest)
