@@ -1,3 +1,5 @@
+//! The table of address classes, and how it reads addresses.
+
 use proptest::prelude::*;
 
 use super::*;
