@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cabana_http::Trust;
 use cabana_types::routing::API_KEY_HEADER;
 use cabana_types::wire::{
     ApiKey, ArchiveRequest, Check, CommitRequest, Event, ForkRequest, ForkResult, KeyName, ListedSandbox, NewApiKey,
@@ -19,16 +20,15 @@ use crate::error::{Error, Result};
 use crate::http::{CALL_TIMEOUT, Http, SendBody, collect};
 use crate::query::{self, EventQuery, ListQuery, Page};
 use crate::sandbox::SandboxHandle;
-use crate::trust::Trust;
 
-/// Largest answer of the API that is read.
-const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
-/// Pages that [`Client::list_all`] reads at most.
+/// Largest response of the API that is read.
+const MAX_ANSWER_BYTES: u64 = 16 * 1024 * 1024;
+/// Maximum number of pages that [`Client::list_all`] reads.
 const MAX_PAGES: usize = 10_000;
 /// Where the next page begins.
 const NEXT_TOKEN_HEADER: &str = "x-next-token";
 
-/// A client of one server. Cheap to clone; clones share their connections.
+/// A client for one server. Cheap to clone; clones share connections.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: Http,
@@ -36,13 +36,13 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the server at `base_url` that presents `api_key`; the system's authorities vouch for https:// URLs. Connects when it is
-    /// first used.
+    /// A client for the server at `base_url` that authenticates with `api_key` and trusts the system's certificate authorities. Connects
+    /// when it is first used.
     pub fn new(base_url: &str, api_key: &Secret) -> Result<Self> {
         Self::with_trust(base_url, api_key, &Trust::default())
     }
 
-    /// The same, with a say in who vouches for https:// URLs.
+    /// The same, with further certificate authorities.
     pub fn with_trust(base_url: &str, api_key: &Secret, trust: &Trust) -> Result<Self> {
         let mut key = HeaderValue::from_str(api_key.expose())
             .map_err(|_| Error::InvalidInput("the API key contains characters that no key has".to_owned()))?;
@@ -50,7 +50,7 @@ impl Client {
         Ok(Self { http: Http::new(base_url, trust)?, key: Arc::new(key) })
     }
 
-    /// The server's address, without the last slash.
+    /// The base URL, without the last slash.
     pub fn base_url(&self) -> &str {
         self.http.base()
     }
@@ -59,7 +59,7 @@ impl Client {
         &self.http
     }
 
-    /// Creates a sandbox and returns when it is up. With an idempotency key, asking again returns the same sandbox.
+    /// Creates a sandbox and returns when it runs. Repeated with the same idempotency key, it returns the same sandbox.
     pub async fn create(&self, new: &NewSandbox, idempotency_key: Option<&str>) -> Result<Sandbox> {
         let action = "create a sandbox";
         let mut request = self.request(Method::POST, "/v2/sandboxes", Some(to_json(action, new)?))?;
@@ -72,7 +72,7 @@ impl Client {
         self.call(action, request).await
     }
 
-    /// Everything about one sandbox.
+    /// Returns one sandbox.
     pub async fn get(&self, id: &SandboxId) -> Result<SandboxDetail> {
         self.fetch("get the sandbox", &format!("/sandboxes/{id}")).await
     }
@@ -100,7 +100,7 @@ impl Client {
         Err(Error::Answer { action: "list sandboxes", reason: "the listing has no end".to_owned() })
     }
 
-    /// Ends a sandbox.
+    /// Kills a sandbox.
     pub async fn kill(&self, id: &SandboxId) -> Result<()> {
         let request = self.request(Method::DELETE, &format!("/sandboxes/{id}"), None)?;
         self.call_empty("kill the sandbox", request).await
@@ -114,7 +114,7 @@ impl Client {
         self.call_empty(action, request).await
     }
 
-    /// Wakes a sandbox if it sleeps, and makes it live at least `seconds` more.
+    /// Resumes a sandbox if it is paused, and extends its timeout to at least `seconds` from now.
     pub async fn connect(&self, id: &SandboxId, seconds: Option<i64>) -> Result<Sandbox> {
         let action = "connect to the sandbox";
         let body = to_json(action, &TimeoutRequest { timeout: seconds })?;
@@ -122,48 +122,48 @@ impl Client {
         self.call(action, request).await
     }
 
-    /// Lays a sandbox to rest, with its memory or its disk alone.
+    /// Pauses a sandbox and keeps its memory, or its disk only.
     pub async fn pause(&self, id: &SandboxId, memory: bool) -> Result<()> {
         let action = "pause the sandbox";
         let body = to_json(action, &PauseRequest { memory: Some(memory), require_healthy_guest: None })?;
         self.call_empty(action, self.request(Method::POST, &format!("/sandboxes/{id}/pause"), Some(body))?).await
     }
 
-    /// Makes a sandbox usable again, whatever became of it.
+    /// Recovers a sandbox: makes it usable again from a failed or paused state.
     pub async fn recover(&self, id: &SandboxId) -> Result<Sandbox> {
         let request = self.request(Method::POST, &format!("/sandboxes/{id}/recover"), None)?;
         self.call("recover the sandbox", request).await
     }
 
-    /// Moves a sandbox's disk to cold storage; with `recycle`, only what its owner marked is kept.
+    /// Archives a sandbox's disk in cold storage; with `recycle`, only the marked paths are kept.
     pub async fn archive(&self, id: &SandboxId, recycle: bool) -> Result<()> {
         let action = "archive the sandbox";
         let body = to_json(action, &ArchiveRequest { recycle: Some(recycle) })?;
         self.call_empty(action, self.request(Method::POST, &format!("/sandboxes/{id}/archive"), Some(body))?).await
     }
 
-    /// Changes what a sandbox may use.
+    /// Changes a sandbox's resources.
     pub async fn resize(&self, id: &SandboxId, wanted: &ResizeRequest) -> Result<ListedSandbox> {
         let action = "resize the sandbox";
         let body = to_json(action, wanted)?;
         self.call(action, self.request(Method::POST, &format!("/sandboxes/{id}/resize"), Some(body))?).await
     }
 
-    /// Makes sandboxes with copies of another's disk.
+    /// Forks a sandbox: creates sandboxes with copies of its disk.
     pub async fn fork(&self, id: &SandboxId, wanted: &ForkRequest) -> Result<Vec<ForkResult>> {
         let action = "fork the sandbox";
         let body = to_json(action, wanted)?;
         self.call(action, self.request(Method::POST, &format!("/sandboxes/{id}/fork"), Some(body))?).await
     }
 
-    /// Makes a template of a sandbox, and returns when it is ready.
+    /// Commits a sandbox: creates a template from it, and returns when it is ready.
     pub async fn commit(&self, id: &SandboxId, wanted: &CommitRequest) -> Result<Template> {
         let action = "make a template of the sandbox";
         let body = to_json(action, wanted)?;
         self.call(action, self.request(Method::POST, &format!("/sandboxes/{id}/commit"), Some(body))?).await
     }
 
-    /// Keeps a copy of a sandbox's disk.
+    /// Takes a snapshot of a sandbox's disk.
     pub async fn take_snapshot(&self, id: &SandboxId, name: Option<&str>) -> Result<SnapshotInfo> {
         let action = "take a snapshot";
         let body = to_json(action, &SnapshotRequest { name: name.map(str::to_owned), memory: None })?;
@@ -196,12 +196,12 @@ impl Client {
         self.call_empty("delete the snapshot", request).await
     }
 
-    /// What differs between the world and what the server remembers.
+    /// Differences between the host's state and the server's records.
     pub async fn check(&self) -> Result<Vec<String>> {
         Ok(self.fetch::<Check>("check the server", "/status/check").await?.differences)
     }
 
-    /// What happened to a sandbox, as log lines from `start` (milliseconds since 1970) on.
+    /// Log of a sandbox's events since `start` (milliseconds since 1970).
     pub async fn logs(&self, id: &SandboxId, start: Option<i64>, limit: Option<u32>) -> Result<SandboxLogs> {
         let mut pairs = Vec::new();
         pairs.extend(start.map(|n| ("start", n.to_string())));
@@ -209,7 +209,7 @@ impl Client {
         self.fetch("read the logs", &format!("/sandboxes/{id}/logs{}", query::encode(&pairs))).await
     }
 
-    /// What happened to all sandboxes, or to one.
+    /// Events of all sandboxes, or of one.
     pub async fn events(&self, id: Option<&SandboxId>, query: &EventQuery) -> Result<Vec<Event>> {
         let one = id.map(|id| format!("/{id}")).unwrap_or_default();
         self.fetch("list events", &format!("/events/sandboxes{one}{}", query.encode())).await
@@ -220,7 +220,7 @@ impl Client {
         self.fetch("list API keys", "/api-keys").await
     }
 
-    /// Makes an API key. It is in the answer, and nowhere else.
+    /// Creates an API key. Only this response contains it.
     pub async fn create_key(&self, name: &str) -> Result<NewApiKey> {
         let action = "make an API key";
         let body = to_json(action, &KeyName { name: name.to_owned() })?;
@@ -233,17 +233,17 @@ impl Client {
         self.call_empty("delete the API key", request).await
     }
 
-    /// What the server is.
+    /// Status of the server.
     pub async fn status(&self) -> Result<ServerStatus> {
         self.fetch("ask the server for its status", "/status").await
     }
 
-    /// The description of the API.
+    /// The OpenAPI document.
     pub async fn openapi(&self) -> Result<serde_json::Value> {
         self.fetch("get the API's description", "/openapi.json").await
     }
 
-    /// The way into a sandbox that this client may use: its commands and files.
+    /// A handle to a sandbox's commands and files.
     pub async fn sandbox(&self, id: &SandboxId) -> Result<SandboxHandle> {
         let detail = self.get(id).await?;
         if detail.listed.state == SandboxState::Paused {
@@ -253,7 +253,7 @@ impl Client {
         SandboxHandle::new(self.clone(), id.clone(), detail.envd_access_token.as_ref())
     }
 
-    /// The way into a sandbox that was just created or connected to.
+    /// A handle to a sandbox that was just created or connected to.
     pub fn handle(&self, sandbox: &Sandbox) -> Result<SandboxHandle> {
         SandboxHandle::new(self.clone(), sandbox.sandbox_id.clone(), sandbox.envd_access_token.as_ref())
     }
@@ -313,14 +313,14 @@ impl Client {
     }
 }
 
-/// How requests introduce themselves.
+/// Headers of every request.
 pub(crate) const USER_AGENT: &str = concat!("cabana/", env!("CARGO_PKG_VERSION"));
 
 pub(crate) fn to_json(action: &'static str, value: &impl Serialize) -> Result<Vec<u8>> {
     serde_json::to_vec(value).map_err(|e| Error::InvalidInput(format!("cannot {action}: {e}")))
 }
 
-/// Bounds a call that answers once.
+/// Applies the timeout of unary calls.
 pub(crate) async fn within<T>(action: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
     match tokio::time::timeout(CALL_TIMEOUT, call).await {
         Ok(result) => result,

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cabana_http::ResponseBody;
 use cabana_proto::process as pb;
 use connectrpc::client::{CallOptions, ServerStream};
 use futures_util::StreamExt;
-use hyper::body::Incoming;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -16,9 +16,9 @@ use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::sandbox::SandboxHandle;
 
-/// Seconds of silence after which the guest sends a sign of life on a stream.
+/// Seconds of silence after which the guest sends a keepalive message on a stream.
 const KEEPALIVE_SECONDS: &str = "50";
-/// Chunks of input under way; more wait.
+/// Chunks of input in flight.
 const INPUT_QUEUE: usize = 4;
 
 /// A command to start.
@@ -48,7 +48,7 @@ pub struct PtySize {
     pub rows: u16,
 }
 
-/// Something that a command did.
+/// An event of a running command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandEvent {
     /// It wrote to its standard output.
@@ -70,21 +70,9 @@ pub enum Signal {
     Kill,
 }
 
-/// A command that the guest runs.
-#[derive(Debug, Clone)]
-pub struct ProcessSummary {
-    /// Its process id inside the sandbox.
-    pub pid: u32,
-    /// The name it was given.
-    pub tag: Option<String>,
-    pub program: String,
-    pub args: Vec<String>,
-    pub cwd: Option<String>,
-}
-
 enum Events {
-    Started(ServerStream<Incoming, pb::__buffa::view::StartResponseView<'static>>),
-    Attached(ServerStream<Incoming, pb::__buffa::view::ConnectResponseView<'static>>),
+    Started(ServerStream<ResponseBody, pb::__buffa::view::StartResponseView<'static>>),
+    Attached(ServerStream<ResponseBody, pb::__buffa::view::ConnectResponseView<'static>>),
 }
 
 /// A running command. Dropping it leaves the command running.
@@ -107,7 +95,7 @@ impl Command {
         self.pid
     }
 
-    /// What it does next; `None` after [`CommandEvent::Ended`]. Safe to drop while waiting, so it may stand in a `select!`.
+    /// The next event; `None` after [`CommandEvent::Ended`]. Cancel-safe.
     pub async fn next(&mut self) -> Result<Option<CommandEvent>> {
         let action = "follow the command";
         loop {
@@ -218,18 +206,6 @@ impl SandboxHandle {
         }
     }
 
-    /// The commands that the guest runs.
-    pub async fn processes_list(&self) -> Result<Vec<ProcessSummary>> {
-        let action = "list the sandbox's commands";
-        let answer = self.processes().list_with_options(pb::ListRequest::default(), Self::unary()).await;
-        let answer = answer.map_err(|e| self.error(action, e))?.into_owned();
-        let summary = |info: pb::ProcessInfo| {
-            let config = info.config.into_option().unwrap_or_default();
-            ProcessSummary { pid: info.pid, tag: info.tag, program: config.cmd, args: config.args, cwd: config.cwd }
-        };
-        Ok(answer.processes.into_iter().map(summary).collect())
-    }
-
     /// Sends a signal to a command.
     pub async fn signal(&self, pid: u32, signal: Signal) -> Result<()> {
         let signal = match signal {
@@ -241,19 +217,12 @@ impl SandboxHandle {
         answer.map(drop).map_err(|e| self.error("signal the command", e))
     }
 
-    /// Tells a command on a terminal that the terminal's size changed.
+    /// Changes the size of a command's terminal.
     pub async fn resize(&self, pid: u32, size: PtySize) -> Result<()> {
         let request =
             pb::UpdateRequest { process: selector(pid), pty: Some(to_pty(size)).into(), ..Default::default() };
         let answer = self.processes().update_with_options(request, Self::unary()).await;
         answer.map(drop).map_err(|e| self.error("resize the terminal", e))
-    }
-
-    /// Sends one piece of input and waits until the guest has it.
-    pub async fn send_stdin(&self, pid: u32, data: Bytes, pty: bool) -> Result<()> {
-        let request = pb::SendInputRequest { process: selector(pid), input: to_input(data, pty), ..Default::default() };
-        let answer = self.processes().send_input_with_options(request, Self::unary()).await;
-        answer.map(drop).map_err(|e| self.error("send input", e))
     }
 
     /// Closes a command's standard input.
@@ -263,7 +232,7 @@ impl SandboxHandle {
         answer.map(drop).map_err(|e| self.error("close the command's input", e))
     }
 
-    /// Opens a stream of input to a command: one connection, in order, as fast as the command reads.
+    /// Opens a stream of input to a command. The order is kept, and sending waits for the command to read.
     pub fn stdin(&self, pid: u32, pty: bool) -> StdinSink {
         let (sender, receiver) = mpsc::channel::<Bytes>(INPUT_QUEUE);
         let first = pb::StreamInputRequest {
@@ -286,7 +255,7 @@ impl SandboxHandle {
     }
 }
 
-/// The input of one command. Dropping it aborts what is under way.
+/// The input of one command. Dropping it discards chunks in flight.
 #[derive(Debug)]
 pub struct StdinSink {
     sender: mpsc::Sender<Bytes>,

@@ -1,4 +1,4 @@
-//! What can go wrong between a caller and a sandbox.
+//! Errors of the client.
 
 use std::error::Error as StdError;
 
@@ -10,14 +10,14 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// A cause that comes from a library below.
 pub(crate) type Cause = Box<dyn StdError + Send + Sync>;
 
-/// An error of the client. `action` is what was tried, as in "list sandboxes".
+/// An error of the client. `action` names the call, as in "list sandboxes".
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The base URL cannot be used.
     #[error("`{url}` is not a usable API URL: {reason}")]
     InvalidUrl {
         url: String,
-        /// What is wrong with it.
+        /// Why it cannot be used.
         reason: String,
     },
     /// A value cannot be sent as it is.
@@ -26,7 +26,7 @@ pub enum Error {
     /// No connection to the server could be made.
     #[error("cannot reach the server at {url}")]
     Unreachable {
-        /// Where it should have been.
+        /// The base URL.
         url: String,
         #[source]
         source: Cause,
@@ -38,7 +38,7 @@ pub enum Error {
         #[source]
         source: Cause,
     },
-    /// There was no answer in time.
+    /// There was no response in time.
     #[error("cannot {action}: no answer within {seconds} s")]
     TimedOut { action: &'static str, seconds: u64 },
     /// The server refused; the message is its own.
@@ -50,24 +50,24 @@ pub enum Error {
         /// The machine-readable cause, if it was sent and is known.
         code: Option<ErrorCode>,
     },
-    /// The guest refused a call; the message is its own.
+    /// The guest returned an error.
     #[error("cannot {action}: {message}")]
     Guest { action: &'static str, code: connectrpc::ErrorCode, message: String },
     /// The sandbox went away while it was being used.
     #[error("sandbox {id} ended: {reason}")]
     Gone {
         id: SandboxId,
-        /// What the server says about it.
+        /// The server's reason.
         reason: String,
     },
-    /// An answer that does not have the agreed form.
+    /// The response is malformed.
     #[error("cannot {action}: the answer is not understood: {reason}")]
     Answer {
         action: &'static str,
-        /// What is wrong with the answer.
+        /// What is wrong with it.
         reason: String,
     },
-    /// What was to be sent could not be read.
+    /// The data to send could not be read.
     #[error("cannot {action}: the data to send could not be read")]
     Source {
         action: &'static str,
@@ -77,12 +77,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the caller can mend it: a wrong value, a missing sandbox, a refused key.
+    /// Whether the caller can fix it: a wrong value, a missing sandbox, a refused key.
     pub fn is_callers_fault(&self) -> bool {
         use connectrpc::ErrorCode as Code;
         match self {
             Self::InvalidUrl { .. } | Self::InvalidInput(_) | Self::Gone { .. } | Self::Source { .. } => true,
-            // 502 is the edge's word for a sandbox that is not there, or a port that is not open.
+            // The edge returns 502 for a sandbox that does not exist or a port that is closed.
             Self::Api { status, .. } => (400..500).contains(status) || *status == 502,
             Self::Guest { code, .. } => matches!(
                 code,
@@ -99,22 +99,22 @@ impl Error {
         }
     }
 
-    /// Whether it says that the thing asked for does not exist.
+    /// Whether the requested object does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Api { status: 404, .. } | Self::Guest { code: connectrpc::ErrorCode::NotFound, .. })
     }
 
-    /// Whether it says that the thing is there already.
+    /// Whether the object already exists.
     pub fn is_already_exists(&self) -> bool {
         matches!(self, Self::Guest { code: connectrpc::ErrorCode::AlreadyExists, .. })
     }
 
-    /// Whether a time limit that the caller set has passed.
+    /// Whether a timeout that the caller set has passed.
     pub fn is_deadline(&self) -> bool {
         matches!(self, Self::Guest { code: connectrpc::ErrorCode::DeadlineExceeded, .. })
     }
 
-    /// The guest's code for its refusal, as in `invalid_argument`.
+    /// The guest's error code, as in `invalid_argument`.
     pub fn guest_code(&self) -> Option<&'static str> {
         match self {
             Self::Guest { code, .. } => Some(code.as_str()),

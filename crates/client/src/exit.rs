@@ -1,4 +1,4 @@
-//! How a command ended, and the number a shell would give it.
+//! How a command ended, and its exit code as a shell reports it.
 
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,11 +9,11 @@ pub struct Exit {
     pub exited: bool,
     /// In words: `exit status 1`, `signal: killed`.
     pub status: String,
-    /// Set when it did not end well.
+    /// Set when it failed.
     pub error: Option<String>,
 }
 
-/// What the guest calls the signals, as E2B's does.
+/// Names of signals in the guest's messages, as in E2B's.
 const SIGNALS: &[(&str, u8)] = &[
     ("hangup", 1),
     ("interrupt", 2),
@@ -40,7 +40,7 @@ const SIGNALS: &[(&str, u8)] = &[
 ];
 
 impl Exit {
-    /// Whether it ended well.
+    /// Whether it succeeded.
     pub fn is_success(&self) -> bool {
         self.exited && self.code == 0
     }
@@ -53,7 +53,7 @@ impl Exit {
         known.or_else(|| name.strip_prefix("signal ").unwrap_or(&name).parse().ok().filter(|n| (1..=64).contains(n)))
     }
 
-    /// What a shell would say: the exit code, or 128 and the signal.
+    /// The exit code as a shell reports it: 128 plus the number for a signal.
     pub fn shell_code(&self) -> u8 {
         if let Some(signal) = self.signal() {
             return 128 + signal;

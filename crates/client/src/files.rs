@@ -1,15 +1,15 @@
-//! Files of a sandbox. Contents are streamed both ways and never held whole.
+//! Files of a sandbox. Contents are streamed in both directions.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use cabana_http::ResponseBody;
 use cabana_proto::filesystem as pb;
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use http::{HeaderValue, Method, Request, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, BodyStream, Empty, StreamBody};
-use hyper::body::Incoming;
 use jiff::Timestamp;
 
 use crate::api::within;
@@ -18,17 +18,17 @@ use crate::http::{SendBody, SourceFailed, collect};
 use crate::query;
 use crate::sandbox::SandboxHandle;
 
-/// Largest answer to an upload that is read.
-const MAX_ANSWER_BYTES: usize = 1024 * 1024;
+/// Largest response to an upload that is read.
+const MAX_ANSWER_BYTES: u64 = 1024 * 1024;
 
-/// What a path is.
+/// Type of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file.
     File,
     /// A directory.
     Directory,
-    /// A link that leads nowhere.
+    /// A dangling symbolic link.
     Symlink,
     /// A device, socket or pipe.
     Other,
@@ -76,7 +76,7 @@ impl From<pb::EntryInfo> for FileEntry {
 
 /// Contents of a file, as they arrive.
 pub struct FileStream {
-    body: BodyStream<Incoming>,
+    body: BodyStream<ResponseBody>,
     length: Option<u64>,
 }
 
@@ -87,7 +87,7 @@ impl std::fmt::Debug for FileStream {
 }
 
 impl FileStream {
-    /// How many bytes there will be, if the guest said so.
+    /// Length in bytes, if the guest announced it.
     pub fn length(&self) -> Option<u64> {
         self.length
     }
@@ -125,7 +125,7 @@ impl SandboxHandle {
         Ok(FileStream { body: BodyStream::new(response.into_body()), length })
     }
 
-    /// Writes a file from a stream, making the directories above it. Takes as long as it takes.
+    /// Writes a file from a stream and creates its parent directories. Has no timeout.
     pub async fn write_file<S>(&self, path: &str, contents: S, length: Option<u64>) -> Result<()>
     where
         S: Stream<Item = std::io::Result<Bytes>> + Send + 'static,
@@ -163,7 +163,7 @@ impl SandboxHandle {
         one_entry(action, answer.map_err(|e| self.error(action, e))?.into_owned().entry.into_option())
     }
 
-    /// What is in a directory, `depth` levels deep (1 for the directory alone).
+    /// Lists a directory, `depth` levels deep (1 for the directory alone).
     pub async fn list_dir(&self, path: &str, depth: u32) -> Result<Vec<FileEntry>> {
         let request = pb::ListDirRequest { path: path.to_owned(), depth, ..Default::default() };
         let answer = self.filesystem().list_dir_with_options(request, Self::unary()).await;
@@ -171,7 +171,7 @@ impl SandboxHandle {
         Ok(entries.into_iter().map(FileEntry::from).collect())
     }
 
-    /// Makes a directory and those above it.
+    /// Creates a directory and its parents.
     pub async fn make_dir(&self, path: &str) -> Result<FileEntry> {
         let action = "make the directory";
         let request = pb::MakeDirRequest { path: path.to_owned(), ..Default::default() };

@@ -1,41 +1,33 @@
-//! The one HTTP client under everything: REST, files and the guest's Connect calls go through the same connections.
+//! The transport: REST, files and the guest's Connect calls share one HTTP client and its connections.
 
 use std::time::Duration;
 
 use bytes::Bytes;
+use cabana_http::{AddressPolicy, Client, Config, Kind, Limits, ResponseBody, Timeouts, Trust};
 use cabana_types::ErrorCode;
 use connectrpc::ConnectError;
 use connectrpc::client::{BoxFuture, ClientBody, ClientTransport};
 use http::{Request, Response, Uri};
+use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use rustls::pki_types::ServerName;
 use serde::Deserialize;
 
 use crate::error::{Cause, Error, Result, root_cause};
-use crate::trust::Trust;
 
 /// Body of a request.
 pub(crate) type SendBody = UnsyncBoxBody<Bytes, Cause>;
 
-/// How long a call may take that answers once.
+/// Timeout of unary calls.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a connection may take to be made.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// After this much silence the kernel asks whether the other side is still there.
-const TCP_KEEPALIVE: Duration = Duration::from_secs(30);
-/// Largest error answer that is read.
-const MAX_ERROR_BYTES: usize = 64 * 1024;
+/// Buffer of a connection: large enough for fast transfers of files.
+const BUFFER: usize = 400 << 10;
+/// Largest error response that is read.
+const MAX_ERROR_BYTES: u64 = 64 * 1024;
 
 /// Connections to one server.
 #[derive(Debug, Clone)]
 pub(crate) struct Http {
-    client: legacy::Client<HttpsConnector<HttpConnector>, SendBody>,
+    client: Client<SendBody>,
     /// Scheme, authority and path prefix without the last slash.
     base: String,
 }
@@ -58,19 +50,17 @@ impl Http {
         if url.query().is_some() || url.fragment().is_some() {
             return Err(invalid("it must not contain `?` or `#`"));
         }
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        connector.set_keepalive(Some(TCP_KEEPALIVE));
-        connector.enforce_http(false);
-        let config = if secure { trust.config()? } else { Trust::nobody()? };
-        let mut builder = HttpsConnectorBuilder::new().with_tls_config(config).https_or_http();
-        if let Some(name) = &trust.server_name {
-            let name = ServerName::try_from(name.clone()).map_err(|e| invalid(&format!("{name:?}: {e}")))?;
-            builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+        let client = Client::new(Config {
+            trust: trust.clone(),
+            addresses: AddressPolicy::Any,
+            // Unary calls have a timeout of their own; streams and uploads have none.
+            timeouts: Timeouts { head: None, stall: None, ..Timeouts::default() },
+            limits: Limits { head_bytes: BUFFER, ..Limits::default() },
+            pooled: true,
+        });
+        if secure {
+            client.load_trust().map_err(|e| Error::InvalidInput(e.to_string()))?;
         }
-        let connector = builder.enable_http1().wrap_connector(connector);
-        let client = legacy::Client::builder(TokioExecutor::new()).build(connector);
         Ok(Self { client, base: url.as_str().trim_end_matches('/').to_owned() })
     }
 
@@ -78,16 +68,20 @@ impl Http {
         &self.base
     }
 
-    /// The address of a path with its query.
+    /// The URI of a path with its query.
     pub(crate) fn uri(&self, path: &str) -> Result<Uri> {
         let text = format!("{}{path}", self.base);
         text.parse()
             .map_err(|_| Error::InvalidUrl { url: text, reason: "it is too long or not well formed".to_owned() })
     }
 
-    /// Sends a request and returns its answer if it is a success; an error answer becomes [`Error::Api`].
-    pub(crate) async fn send(&self, action: &'static str, request: Request<SendBody>) -> Result<Response<Incoming>> {
-        let response = self.client.request(request).await.map_err(|e| self.transport_error(action, e))?;
+    /// Sends a request and returns its response if it is a success; an error response becomes [`Error::Api`].
+    pub(crate) async fn send(
+        &self,
+        action: &'static str,
+        request: Request<SendBody>,
+    ) -> Result<Response<ResponseBody>> {
+        let response = self.client.send(request).await.map_err(|e| self.transport_error(action, e))?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -95,7 +89,7 @@ impl Http {
         Err(refusal.into_error(action))
     }
 
-    fn transport_error(&self, action: &'static str, error: legacy::Error) -> Error {
+    fn transport_error(&self, action: &'static str, error: cabana_http::Error) -> Error {
         if error.is_connect() {
             return Error::Unreachable { url: self.base.clone(), source: root_cause(&error).into() };
         }
@@ -112,7 +106,7 @@ impl Http {
             if let Some(refusal) = cause.downcast_ref::<Refusal>() {
                 return refusal.clone().into_error(action);
             }
-            if let Some(transport) = cause.downcast_ref::<legacy::Error>() {
+            if let Some(transport) = cause.downcast_ref::<cabana_http::Error>() {
                 return if transport.is_connect() {
                     Error::Unreachable { url: self.base.clone(), source: root_cause(transport).into() }
                 } else {
@@ -130,7 +124,7 @@ impl Http {
 #[error("reading the data to send")]
 pub(crate) struct SourceFailed(#[source] pub(crate) std::io::Error);
 
-fn find_io(error: &legacy::Error) -> Option<std::io::Error> {
+fn find_io(error: &cabana_http::Error) -> Option<std::io::Error> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(inner) = cause {
         if let Some(SourceFailed(source)) = inner.downcast_ref::<SourceFailed>() {
@@ -141,7 +135,7 @@ fn find_io(error: &legacy::Error) -> Option<std::io::Error> {
     None
 }
 
-/// An error answer, from the API, the edge or the guest.
+/// An error response of the API, the edge or the guest.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 struct Refusal {
@@ -152,16 +146,15 @@ struct Refusal {
 }
 
 impl Refusal {
-    /// Reads it within bounds; whatever the body is, there is an answer.
-    async fn read(response: Response<Incoming>) -> Self {
+    /// Reads it; a body that is too long or malformed is replaced by a generic message.
+    async fn read(response: Response<ResponseBody>) -> Self {
         let status = response.status();
-        let body =
-            tokio::time::timeout(CALL_TIMEOUT, Limited::new(response.into_body(), MAX_ERROR_BYTES).collect()).await;
-        let bytes = body.ok().and_then(|r| r.ok()).map(|b| b.to_bytes()).unwrap_or_default();
+        let body = tokio::time::timeout(CALL_TIMEOUT, cabana_http::read(response, MAX_ERROR_BYTES)).await;
+        let bytes = body.ok().and_then(std::result::Result::ok).unwrap_or_default();
         Self::parse(status, &bytes)
     }
 
-    /// All three forms have `message`; `code` is a number in two of them and a word in Connect's.
+    /// All three forms have `message`; `code` is a number in two of them and a string in Connect's.
     fn parse(status: http::StatusCode, bytes: &[u8]) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(default)]
@@ -200,24 +193,24 @@ impl Refusal {
 }
 
 impl ClientTransport for Http {
-    type ResponseBody = Incoming;
+    type ResponseBody = ResponseBody;
     type Error = ConnectError;
 
     fn send(
         &self,
         request: Request<ClientBody>,
-    ) -> BoxFuture<'static, std::result::Result<Response<Incoming>, ConnectError>> {
+    ) -> BoxFuture<'static, std::result::Result<Response<ResponseBody>, ConnectError>> {
         let client = self.client.clone();
         Box::pin(async move {
             let request = request.map(|body| body.map_err(Cause::from).boxed_unsync());
             let response = client
-                .request(request)
+                .send(request)
                 .await
                 .map_err(|e| ConnectError::unavailable_from_transport("request failed", e))?;
             if response.status().is_success() {
                 return Ok(response);
             }
-            // Read here, because the edge's answers are not in Connect's form and the library would drop their message.
+            // Read here, because the edge's errors are not in Connect's form and the library would drop their message.
             let refusal = Refusal::read(response).await;
             let code = refusal.rpc_code.unwrap_or(connectrpc::ErrorCode::Unavailable);
             Err(ConnectError::new(code, refusal.message.clone()).with_source(refusal))
@@ -225,15 +218,12 @@ impl ClientTransport for Http {
     }
 }
 
-/// Reads a whole answer within a bound.
-pub(crate) async fn collect(action: &'static str, response: Response<Incoming>, limit: usize) -> Result<Bytes> {
-    match Limited::new(response.into_body(), limit).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(e) if e.is::<http_body_util::LengthLimitError>() => {
-            Err(Error::Answer { action, reason: format!("it is larger than {limit} bytes") })
-        }
-        Err(source) => Err(Error::Connection { action, source: root_cause(&*source).into() }),
-    }
+/// Reads a whole response of at most `limit` bytes.
+pub(crate) async fn collect(action: &'static str, response: Response<ResponseBody>, limit: u64) -> Result<Bytes> {
+    cabana_http::read(response, limit).await.map_err(|error| match error.kind {
+        Kind::TooLarge(limit) => Error::Answer { action, reason: format!("it is larger than {limit} bytes") },
+        _ => Error::Connection { action, source: root_cause(&error).into() },
+    })
 }
 
 #[cfg(test)]

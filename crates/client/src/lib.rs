@@ -11,14 +11,13 @@ mod http;
 mod query;
 mod sandbox;
 mod templates;
-mod trust;
 mod webhooks;
 
 pub use api::Client;
-pub use command::{Command, CommandEvent, ProcessSummary, PtySize, Signal, StartCommand, StdinSink};
+pub use cabana_http::Trust;
+pub use command::{Command, CommandEvent, PtySize, Signal, StartCommand, StdinSink};
 pub use error::{Error, Result};
 pub use exit::Exit;
 pub use files::{FileEntry, FileKind, FileStream};
 pub use query::{EventQuery, ListQuery, Page};
 pub use sandbox::SandboxHandle;
-pub use trust::Trust;

@@ -12,7 +12,7 @@ pub struct ListQuery {
     pub states: Vec<SandboxState>,
     /// Also those that failed; with no states, only those.
     pub failed: bool,
-    /// Only those that carry all of these labels.
+    /// Only those that have all of these metadata entries.
     pub metadata: BTreeMap<String, String>,
     /// Only those of this template (id or alias).
     pub template: Option<String>,

@@ -1,4 +1,4 @@
-//! The way into one sandbox: its guest's commands (`command.rs`) and files (`files.rs`), through the server's edge.
+//! A handle to one sandbox: commands (`command.rs`) and files (`files.rs`), through the server's edge.
 
 use base64::Engine;
 use cabana_proto::filesystem::FilesystemClient;
@@ -13,7 +13,7 @@ use crate::api::USER_AGENT;
 use crate::error::{Error, Result};
 use crate::http::{CALL_TIMEOUT, Http};
 
-/// Largest message of the guest that is read: listings of large directories.
+/// Largest message of the guest that is read; listings of directories are large.
 const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Commands and files of one sandbox. Cheap to clone.
@@ -94,17 +94,17 @@ impl SandboxHandle {
         &self.filesystem
     }
 
-    /// Options of a call that answers once.
+    /// Options of unary calls.
     pub(crate) fn unary() -> CallOptions {
         CallOptions::default().with_timeout(CALL_TIMEOUT)
     }
 
-    /// Translates an error of a call that answers once.
+    /// Translates an error of a unary call.
     pub(crate) fn error(&self, action: &'static str, error: connectrpc::ConnectError) -> Error {
         self.http().rpc_error(action, error)
     }
 
-    /// Why a stream broke: if the sandbox is gone, that is the reason, in the server's words.
+    /// Why a stream broke: if the sandbox has ended, the server's reason.
     pub(crate) async fn explain(&self, broken: Error) -> Error {
         use connectrpc::ErrorCode as Code;
         let cut = match &broken {

@@ -16,8 +16,8 @@ use crate::error::{Cause, Error, Result};
 use crate::http::{SendBody, SourceFailed, collect};
 use crate::query::{self, quote};
 
-/// Largest answer to an upload that is read.
-const MAX_ANSWER_BYTES: usize = 64 * 1024;
+/// Largest response to an upload that is read.
+const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 
 impl Client {
     /// All templates.
@@ -30,7 +30,7 @@ impl Client {
         self.fetch("get the template", &format!("/templates/{}", quote(name))).await
     }
 
-    /// The template of this name, or nothing if there is none.
+    /// The template of this name, or `None`.
     pub async fn find_template(&self, name: &str) -> Result<Option<TemplateAlias>> {
         match self.fetch("look for the template", &format!("/templates/aliases/{}", quote(name))).await {
             Err(e) if e.is_not_found() => Ok(None),
@@ -52,7 +52,7 @@ impl Client {
         Ok(self.call::<TemplateNames>(action, request).await?.names)
     }
 
-    /// Asks for a build, which then waits for its files and to be started.
+    /// Creates a build, which then waits for its files and to be started.
     pub async fn request_build(&self, new: &NewTemplate) -> Result<RequestedBuild> {
         let action = "ask for a build";
         let body = to_json(action, new)?;
@@ -64,7 +64,7 @@ impl Client {
         self.fetch("ask where to upload files", &format!("/templates/{template}/files/{}", quote(hash))).await
     }
 
-    /// Uploads an archive of files by a link. The link is good without a key, so none is sent. Takes as long as it takes.
+    /// Uploads an archive of files to a signed link. The API key is not sent. Has no timeout.
     pub async fn upload<S>(&self, url: &str, contents: S, length: u64) -> Result<()>
     where
         S: Stream<Item = std::io::Result<Bytes>> + Send + 'static,
@@ -94,13 +94,13 @@ impl Client {
         self.call_empty(action, request).await
     }
 
-    /// Ends a build that waits or is under way.
+    /// Cancels a build that waits or runs.
     pub async fn cancel_build(&self, template: &TemplateId, build: &BuildId) -> Result<()> {
         let request = self.request(Method::DELETE, &format!("/v2/templates/{template}/builds/{build}"), None)?;
         self.call_empty("end the build", request).await
     }
 
-    /// How far a build is, with the lines of its log from `offset` on: at most `limit`, and none when all were read.
+    /// Status of a build, with at most `limit` lines of its log from `offset` on.
     pub async fn build_status(
         &self,
         template: &TemplateId,
@@ -133,14 +133,14 @@ impl Client {
         self.fetch("list the template's tags", &format!("/templates/{}/tags", quote(name))).await
     }
 
-    /// Gives tags to the build that `target` names: `name`, `name:tag` or `name:<build id>`.
+    /// Adds tags to the build that `target` names: `name`, `name:tag` or `name:<build id>`.
     pub async fn assign_tags(&self, target: &str, tags: &[String]) -> Result<AssignedTags> {
         let action = "tag the build";
         let body = to_json(action, &AssignTags { target: target.to_owned(), tags: tags.to_vec() })?;
         self.call(action, self.request(Method::POST, "/templates/tags", Some(body))?).await
     }
 
-    /// Takes tags from a template.
+    /// Removes tags from a template.
     pub async fn remove_tags(&self, name: &str, tags: &[String]) -> Result<()> {
         let action = "remove the tags";
         let body = to_json(action, &RemoveTags { name: name.to_owned(), tags: tags.to_vec() })?;

@@ -14,7 +14,7 @@ impl Client {
         self.fetch("list webhooks", "/events/webhooks").await
     }
 
-    /// Has events sent to a URL from now on.
+    /// Creates a webhook: events are sent to its URL from now on.
     pub async fn create_webhook(&self, new: &NewWebhook) -> Result<Webhook> {
         let action = "make a webhook";
         let body = to_json(action, new)?;
@@ -27,7 +27,7 @@ impl Client {
         self.call_empty("delete the webhook", request).await
     }
 
-    /// What was sent to a webhook lately and what waits for it, newest event first.
+    /// Recent and pending deliveries of a webhook, newest event first.
     pub async fn deliveries(&self, id: &WebhookId, limit: Option<u32>) -> Result<Vec<WebhookDelivery>> {
         let limit: Vec<_> = limit.map(|n| ("limit", n.to_string())).into_iter().collect();
         let path = format!("/events/webhooks/{id}/deliveries{}", query::encode(&limit));

@@ -1,5 +1,9 @@
-//! Manifests, indexes and configurations of images, in OCI's and Docker's forms. They come from strangers: only what
-//! is needed is read, and what could be taken for two things is refused.
+//! Manifests, indexes and configurations of images, in OCI's and Docker's forms. They are untrusted: only the needed fields are read, and
+//! ambiguous documents are refused.
+//!
+//! Why not `oci-spec`: it requires a media type in every descriptor, which older images leave out, and accepts what is refused here:
+//! documents that are both an index and a manifest, digests of other algorithms, any number of layers. Its types would have to be checked
+//! and converted field by field, which is longer than these definitions.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 
-/// The largest manifest or index that is read; registries take 4 MiB too.
+/// The largest manifest or index that is read; registries have the same limit.
 pub const MAX_MANIFEST: u64 = 4 << 20;
 /// The largest configuration that is read.
 pub const MAX_CONFIG: u64 = 8 << 20;
@@ -27,22 +31,22 @@ const DOCKER_SCHEMA_1: &str = "application/vnd.docker.distribution.manifest.v1+"
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// What it is.
+    /// Media type; may be empty.
     #[serde(default)]
     pub media_type: String,
     /// Its digest.
     pub digest: Digest,
     /// Its length in bytes.
     pub size: u64,
-    /// For which machines, in an index.
+    /// Platform of the image, in an index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
-    /// Names, among others.
+    /// Annotations, such as the image's name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_default")]
     pub annotations: BTreeMap<String, String>,
 }
 
-/// The machines that an image is for.
+/// Operating system and CPU that an image is for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Platform {
     /// `linux`.
@@ -64,7 +68,7 @@ impl std::fmt::Display for Platform {
 }
 
 impl Platform {
-    /// This machine.
+    /// The platform of this machine.
     pub fn here() -> Self {
         let architecture = match std::env::consts::ARCH {
             "x86_64" => "amd64",
@@ -74,7 +78,7 @@ impl Platform {
         Self { os: "linux".to_owned(), architecture: architecture.to_owned(), variant: None }
     }
 
-    /// Whether something for `self` runs on this machine.
+    /// Whether an image for this platform runs on this machine.
     pub fn fits_here(&self) -> bool {
         let here = Self::here();
         let variant = self.variant.as_deref().unwrap_or_default();
@@ -82,7 +86,7 @@ impl Platform {
     }
 }
 
-/// What a manifest turns out to be.
+/// A parsed manifest document.
 #[derive(Debug)]
 pub(crate) enum Document {
     /// Images for several platforms.
@@ -114,7 +118,7 @@ struct Raw {
     fs_layers: Option<serde::de::IgnoredAny>,
 }
 
-/// Reads a manifest or index; `content_type` is what the registry called it.
+/// Parses a manifest or index. `content_type` is the registry's header.
 pub(crate) fn parse(bytes: &[u8], content_type: Option<&str>) -> Result<Document> {
     if content_type.is_some_and(|kind| kind.starts_with(DOCKER_SCHEMA_1)) {
         return Err(Error::Schema1);
@@ -161,25 +165,25 @@ pub(crate) fn choose(index: &[Descriptor]) -> Result<&Descriptor> {
     if let Some(found) = index.iter().find(|entry| entry.platform.as_ref().is_some_and(Platform::fits_here)) {
         return Ok(found);
     }
-    // An index of one without a platform is only a wrapper.
+    // A single entry without a platform is only a wrapper.
     if let [only] = index
         && only.platform.is_none()
     {
         return Ok(only);
     }
-    // What says unknown is about other entries (attestations).
+    // `unknown` marks attestations.
     let offered = index.iter().filter_map(|entry| entry.platform.as_ref()).filter(|platform| platform.os != "unknown");
     let offered: Vec<String> = offered.take(20).map(Platform::to_string).collect();
     Err(Error::Platform { wanted: Platform::here().to_string(), offered: offered.join(", ") })
 }
 
-/// What an image says about running it, and which plain layers it consists of.
+/// An image's configuration: how to run it, and the digests of its uncompressed layers.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ImageConfig {
     /// The machines it is for.
     #[serde(flatten)]
     pub platform: Platform,
-    /// How it wants to be run.
+    /// How to run it.
     #[serde(default, deserialize_with = "or_default")]
     pub config: Defaults,
     rootfs: RootFs,
@@ -191,7 +195,7 @@ struct RootFs {
     diff_ids: Vec<Digest>,
 }
 
-/// How an image wants to be run.
+/// How to run an image.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct Defaults {
@@ -204,30 +208,30 @@ pub struct Defaults {
     /// `NAME=value`.
     #[serde(deserialize_with = "or_default")]
     pub env: Vec<String>,
-    /// What runs.
+    /// Program.
     #[serde(deserialize_with = "or_default")]
     pub entrypoint: Vec<String>,
-    /// Its arguments, or what runs where there is no entrypoint.
+    /// Arguments of the entrypoint, or the program if there is none.
     #[serde(deserialize_with = "or_default")]
     pub cmd: Vec<String>,
     /// The shell of `RUN` and of commands in their shell form.
     #[serde(deserialize_with = "or_default")]
     pub shell: Vec<String>,
-    /// Notes for people and programs.
+    /// Labels.
     #[serde(deserialize_with = "or_default")]
     pub labels: BTreeMap<String, String>,
     /// `8080/tcp` and the like.
     #[serde(deserialize_with = "keys")]
     pub exposed_ports: Vec<String>,
-    /// A program that succeeds when what runs is ready; empty for none.
+    /// A command that succeeds when the program is ready; empty for none.
     #[serde(deserialize_with = "healthcheck", skip_serializing)]
     pub healthcheck: Vec<String>,
-    /// Instructions for builds that begin with this image.
+    /// Instructions for builds that start from this image.
     #[serde(deserialize_with = "or_default")]
     pub on_build: Vec<String>,
 }
 
-/// `["CMD", program, …]`, `["CMD-SHELL", line]` or `["NONE"]`; whatever else is written there means nothing.
+/// `["CMD", program, …]`, `["CMD-SHELL", line]` or `["NONE"]`; anything else is ignored.
 fn healthcheck<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Vec<String>, D::Error> {
     #[derive(Default, Deserialize)]
     #[serde(default, rename_all = "PascalCase")]
@@ -246,14 +250,14 @@ fn healthcheck<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result
 }
 
 impl Defaults {
-    /// The environment as pairs; the last of a name counts.
+    /// The environment as pairs; the last entry of a name wins.
     pub fn environment(&self) -> BTreeMap<String, String> {
         self.env.iter().filter_map(|line| line.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
     }
 }
 
 impl ImageConfig {
-    /// The digests of the plain layers, lowest first.
+    /// Digests of the uncompressed layers, lowest first.
     pub fn diff_ids(&self) -> &[Digest] {
         &self.rootfs.diff_ids
     }

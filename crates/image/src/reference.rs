@@ -1,4 +1,5 @@
-//! Names of images: `[host[:port]/]path[:tag][@digest]`, with Docker's defaults where parts are left out.
+//! Names of images: `[host[:port]/]path[:tag][@digest]`, with Docker's defaults for missing parts. Not `oci-spec`'s `Reference`: ours says
+//! which rule a name breaks, since people type these names, and accepts SHA-256 digests only.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::error::Error;
 
-/// The registry of names without a host.
+/// The registry of names that have no host.
 pub const DEFAULT_HOST: &str = "docker.io";
 
-/// Where an image is. Always complete: host, path, and a tag or a digest.
+/// A complete image name: host, path, and a tag or a digest.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Reference {
@@ -37,7 +38,7 @@ impl Reference {
         self.tag.as_deref()
     }
 
-    /// The digest, which counts more than the tag.
+    /// The digest, which takes precedence over the tag.
     pub fn digest(&self) -> Option<Digest> {
         self.digest
     }

@@ -1,12 +1,15 @@
-//! Pulling images from registries: mirrors first, tokens and passwords, retries, everything checked against its digest,
-//! everything bounded in size and time. What arrives goes into the store of blobs.
+//! Pulls images from registries into the blob store: mirrors first, authentication, retries with backoff, resumed downloads. Every
+//! document and blob is checked against its digest; sizes and times are limited.
+//!
+//! Why not `oci-client`: it is tied to `reqwest`, so requests would not go through the address policy and limits of `cabana-http`. Mirrors,
+//! retries, and the record of which repository a blob came from, which keeps private layers private ([`crate::blobs::Origin`]), would
+//! remain ours. What it would save is three GET requests.
 
-mod addresses;
 mod challenge;
 mod credentials;
 mod download;
 mod ecr;
-mod http;
+mod response;
 mod session;
 
 use std::collections::HashSet;
@@ -14,15 +17,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::http::{HeaderMap, HeaderValue, header};
+use bytes::Bytes;
+use cabana_http::{AddressPolicy, Client, Config, Limits, Timeouts, Trust};
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use http::{HeaderMap, HeaderValue, header};
+use http_body_util::Full;
 use url::Url;
 
 pub use self::credentials::Credentials;
-use self::download::{Download, blocking, pause};
-use self::http::Http;
-pub use self::http::Patience;
+use self::download::{Download, backoff, blocking};
 use self::session::Session;
 use crate::blobs::{Blobs, Pin};
 use crate::digest::Digest;
@@ -30,25 +34,25 @@ use crate::error::{Error, Result};
 use crate::image::Image;
 use crate::manifest::{self, Descriptor, Document, MAX_CONFIG, MAX_MANIFEST, Manifest};
 use crate::reference::{DEFAULT_HOST, Reference};
-use crate::sources::Sources;
+use crate::sources::{Sources, authority};
 
-/// Docker's registry has another name than its images.
+/// The API endpoint of `docker.io`.
 const DOCKER_HUB: &str = "https://registry-1.docker.io";
 
-/// What a pull may cost.
+/// Limits of one pull.
 #[derive(Debug, Clone)]
 pub struct PullLimits {
-    /// Bytes of one layer as it is packed.
+    /// Bytes of one compressed layer.
     pub blob: u64,
-    /// Bytes of all layers as they are packed.
+    /// Bytes of all compressed layers.
     pub total: u64,
-    /// The whole pull.
+    /// Time for the whole pull.
     pub time: Duration,
-    /// Layers at the same time.
+    /// Layers that are downloaded at the same time.
     pub parallel: usize,
-    /// Tries for each manifest and blob at each registry or mirror.
+    /// Attempts for each manifest and blob at each registry or mirror.
     pub attempts: u32,
-    /// Before the second try; doubled for each further one.
+    /// Delay before the second attempt; doubled for each further one.
     pub backoff: Duration,
 }
 
@@ -65,52 +69,52 @@ impl Default for PullLimits {
     }
 }
 
-/// What happens during a pull.
+/// Progress of a pull.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// The image is known; what follows is its layers.
+    /// The manifest is known; its layers follow.
     Resolved {
-        /// The digest of its manifest.
+        /// Digest of the manifest.
         digest: Digest,
-        /// Layers.
+        /// Number of layers.
         layers: usize,
-        /// Their bytes as they are packed.
+        /// Bytes of the compressed layers.
         bytes: u64,
     },
-    /// A blob has come this far.
+    /// Part of a blob has been downloaded.
     Blob {
-        /// Which.
+        /// The blob.
         digest: Digest,
-        /// Bytes that are there.
+        /// Bytes downloaded so far.
         done: u64,
-        /// Bytes in all.
+        /// Size of the blob.
         total: u64,
     },
-    /// Something is tried again.
+    /// A request is retried.
     Retry {
-        /// What.
+        /// The image or blob.
         what: String,
-        /// Why.
+        /// Why the last attempt failed.
         reason: String,
     },
 }
 
-/// Who is told.
+/// A callback for progress events.
 #[derive(Clone)]
 pub struct Progress(Arc<dyn Fn(&Event) + Send + Sync>);
 
 impl Progress {
-    /// Calls a function, which should not block.
-    pub fn new(tell: impl Fn(&Event) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(tell))
+    /// Calls `callback`, which must not block.
+    pub fn new(callback: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(callback))
     }
 
-    /// Tells nobody.
+    /// Ignores all events.
     pub fn none() -> Self {
         Self::new(|_| {})
     }
 
-    fn tell(&self, event: &Event) {
+    fn report(&self, event: &Event) {
         (self.0)(event);
     }
 }
@@ -121,28 +125,37 @@ impl fmt::Debug for Progress {
     }
 }
 
-/// A client of registries.
+/// A client for OCI registries.
 pub struct Registry {
-    http: Http,
-    /// In place of Amazon's, for tests.
+    sources: Sources,
+    http: Client<Full<Bytes>>,
+    /// Replaces Amazon's endpoint in tests.
     ecr: Option<Url>,
 }
 
 impl Registry {
-    /// With the operator's settings.
-    pub fn new(sources: Sources, patience: Patience) -> Self {
-        Self { http: Http::new(Arc::new(sources), patience), ecr: None }
+    /// A client with the operator's settings.
+    pub fn new(sources: Sources, timeouts: Timeouts) -> Self {
+        let http = Client::new(Config {
+            trust: Trust { authorities: sources.authorities.clone(), ..Trust::default() },
+            // Image names come from build requests: they must not make the server talk to its own network.
+            addresses: AddressPolicy::Public { internal_hosts: sources.internal_hosts() },
+            timeouts,
+            limits: Limits::default(),
+            pooled: false,
+        });
+        Self { sources, http, ecr: None }
     }
 
-    /// Asks `endpoint` in place of Amazon for passwords of its registry.
+    /// Asks `endpoint` instead of Amazon for ECR passwords.
     pub fn with_ecr(mut self, endpoint: Url) -> Self {
         self.ecr = Some(endpoint);
         self
     }
 
-    /// Pulls an image into the store. Blobs that are there already are not fetched again; but its registry is asked every time,
-    /// so that what somebody's password opened stays closed to others. Dropping the future ends it
-    /// and leaves no part of a blob behind.
+    /// Pulls an image into the store. The registry is asked for the manifest every time, so that one user's password does not open an
+    /// image to others; blobs that this caller may already have are not downloaded again. Dropping the future cancels the pull and
+    /// leaves no partial blob behind.
     pub async fn pull(
         &self,
         reference: &Reference,
@@ -175,11 +188,11 @@ impl Registry {
                     found = Some((number, digest, manifest));
                     break;
                 }
-                // The registry itself comes last: what it says is the answer.
+                // The registry itself comes last; its error is the one to report.
                 Err(error) if number + 1 == sessions.len() => return Err(error),
                 Err(error) => {
-                    tracing::warn!(mirror = %session.host, image = %reference, error = %cabana_types::error::chain(&error), "a mirror does not help");
-                    progress.tell(&Event::Retry { what: reference.to_string(), reason: error.to_string() });
+                    tracing::warn!(mirror = %session.host, image = %reference, error = %cabana_types::error::chain(&error), "a mirror could not serve an image");
+                    progress.report(&Event::Retry { what: reference.to_string(), reason: error.to_string() });
                 }
             }
         }
@@ -191,16 +204,16 @@ impl Registry {
         pins.push(blobs.pin(manifest.config.digest));
         pins.extend(layers.iter().map(|layer| blobs.pin(layer.digest)));
         let bytes = layers.iter().map(|layer| layer.size).sum();
-        progress.tell(&Event::Resolved { digest, layers: manifest.layers.len(), bytes });
+        progress.report(&Event::Resolved { digest, layers: manifest.layers.len(), bytes });
 
         let sessions = &sessions;
-        // The configuration first: an image for other machines ends here.
+        // The configuration first: an image for another platform fails here.
         self.blob(sessions, number, &manifest.config, blobs, limits, progress).await?;
         let config = blobs.read(manifest.config.digest, MAX_CONFIG)?;
         manifest::ImageConfig::parse(&config, manifest.layers.len())?;
         let mut fetching: Vec<BoxFuture<'_, Result<()>>> = Vec::new();
         for layer in &layers {
-            // Boxed one by one: through a closure the compiler cannot see that the whole may move between threads.
+            // Boxed one by one: through a closure the compiler cannot prove that the future is `Send`.
             fetching.push(Box::pin(self.blob(sessions, number, layer, blobs, limits, progress)));
         }
         stream::iter(fetching).buffer_unordered(limits.parallel.max(1)).try_collect::<Vec<()>>().await?;
@@ -208,7 +221,7 @@ impl Registry {
         blocking(move || Image::from_manifest(&store, digest, &manifest, pins)).await
     }
 
-    /// The mirrors without, and the registry with credentials.
+    /// The mirrors, without credentials, then the registry itself.
     async fn sessions(&self, reference: &Reference, credentials: Option<&Credentials>) -> Result<Vec<Session<'_>>> {
         let login = match credentials {
             None => None,
@@ -219,11 +232,11 @@ impl Registry {
             Some(other) => other.login()?,
         };
         let host = reference.host();
-        let settings = self.http.sources.host(host);
+        let settings = self.sources.host(host);
         let mut sessions = Vec::new();
         for mirror in settings.iter().flat_map(|settings| &settings.mirrors) {
-            let name = http::authority(mirror)?;
-            // A path of a mirror is where it keeps what it mirrors, as caching registries have it.
+            let name = authority(mirror);
+            // Caching registries keep what they mirror below a path.
             let prefix = mirror.path().trim_matches('/');
             let repository =
                 if prefix.is_empty() { reference.path().to_owned() } else { format!("{prefix}/{}", reference.path()) };
@@ -243,7 +256,7 @@ impl Registry {
         Ok(sessions)
     }
 
-    /// The manifest for this machine, through an index where there is one. Stored.
+    /// Fetches and stores the manifest for this platform, through an index where there is one.
     async fn manifest(
         &self,
         session: &Session<'_>,
@@ -255,7 +268,7 @@ impl Registry {
     ) -> Result<(Digest, Manifest)> {
         let mut version = reference.version();
         let mut expected = reference.digest();
-        // An index may lead to another one, not further.
+        // An index may lead to one more index, not further.
         for _ in 0..3 {
             let (bytes, kind) = self.fetch_manifest(session, reference, &version, expected, limits, progress).await?;
             match manifest::parse(&bytes, kind.as_deref())? {
@@ -284,7 +297,7 @@ impl Registry {
         expected: Option<Digest>,
         limits: &PullLimits,
         progress: &Progress,
-    ) -> Result<(Vec<u8>, Option<String>)> {
+    ) -> Result<(Bytes, Option<String>)> {
         let mut attempt = 0;
         loop {
             let error = match self.fetch_once(session, reference, version, expected).await {
@@ -295,8 +308,8 @@ impl Registry {
             if !error.is_transient() || attempt >= limits.attempts {
                 return Err(error);
             }
-            progress.tell(&Event::Retry { what: reference.to_string(), reason: error.to_string() });
-            pause(limits.backoff, attempt).await;
+            progress.report(&Event::Retry { what: reference.to_string(), reason: error.to_string() });
+            backoff(limits.backoff, attempt).await;
         }
     }
 
@@ -306,18 +319,18 @@ impl Registry {
         reference: &Reference,
         version: &str,
         expected: Option<Digest>,
-    ) -> Result<(Vec<u8>, Option<String>)> {
+    ) -> Result<(Bytes, Option<String>)> {
         let mut headers = HeaderMap::new();
         let kinds = [manifest::OCI_INDEX, manifest::OCI_MANIFEST, manifest::DOCKER_LIST, manifest::DOCKER_MANIFEST];
         for kind in kinds {
             headers.append(header::ACCEPT, HeaderValue::from_static(kind));
         }
-        let answer = session.get(&format!("manifests/{version}"), headers, &reference.to_string()).await?;
-        let text = |name: &str| answer.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let response = session.get(&format!("manifests/{version}"), headers, &reference.to_string()).await?;
+        let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let kind = text("content-type").map(|kind| kind.split(';').next().unwrap_or_default().trim().to_owned());
-        // Without a digest in the name, the registry's own word is held against it.
+        // Without a digest in the name, the one that the registry announces is checked.
         let expected = expected.or_else(|| text("docker-content-digest").and_then(|digest| digest.parse().ok()));
-        let bytes = answer.whole("the manifest", MAX_MANIFEST).await?;
+        let bytes = response::read(response, "the manifest", MAX_MANIFEST).await?;
         let found = Digest::of(&bytes);
         match expected {
             Some(expected) if expected != found => {
@@ -327,7 +340,7 @@ impl Registry {
         }
     }
 
-    /// One blob, from where the manifest was found or else from the others.
+    /// Downloads one blob from where the manifest was found, or else from the others.
     async fn blob(
         &self,
         sessions: &[Session<'_>],
@@ -338,9 +351,9 @@ impl Registry {
         progress: &Progress,
     ) -> Result<()> {
         let (digest, total) = (descriptor.digest, descriptor.size);
-        // What is there for others must be fetched all the same by whoever has only heard of it.
+        // A blob that was fetched with other credentials must be fetched again: knowing a digest is no permission.
         if blobs.is_there_for(&sessions[first].origin(), digest, total) {
-            progress.tell(&Event::Blob { digest, done: total, total });
+            progress.report(&Event::Blob { digest, done: total, total });
             return Ok(());
         }
         let download = Download { blobs, descriptor, limits, progress };

@@ -1,11 +1,11 @@
 //! Where images come from, as the operator configures it: names that mean templates of our own, mirrors of registries,
 //! and registries that are reached without TLS or inside the private network.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use url::Url;
+use url::{Position, Url};
 
 use crate::error::{Error, Result};
 use crate::reference::Reference;
@@ -89,17 +89,16 @@ impl Sources {
         self.hosts.get(name)
     }
 
-    /// Whether a host (of a registry, mirror, token server or redirection) may have a private address.
-    pub(crate) fn is_internal(&self, authority: &str) -> bool {
-        let same = |mirror: &Url| mirror_authority(mirror).is_some_and(|known| known == authority);
-        self.hosts.get(authority).is_some_and(|host| host.internal)
-            || self.hosts.values().any(|host| host.mirrors.iter().any(same))
+    /// Hosts (of registries, mirrors, token servers and redirects) that may have private addresses.
+    pub(crate) fn internal_hosts(&self) -> BTreeSet<String> {
+        let named = self.hosts.iter().filter(|(_, host)| host.internal).map(|(name, _)| name.clone());
+        named.chain(self.hosts.values().flat_map(|host| &host.mirrors).map(authority)).collect()
     }
 }
 
-fn mirror_authority(mirror: &Url) -> Option<String> {
-    let host = mirror.host_str()?;
-    Some(mirror.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
+/// Host and port as in image names: without the scheme's own port.
+pub(crate) fn authority(url: &Url) -> String {
+    url[Position::BeforeHost..Position::AfterPort].to_owned()
 }
 
 #[cfg(test)]
@@ -136,8 +135,9 @@ mod tests {
         sources.hosts.insert("docker.io".to_owned(), Host { mirrors, ..Host::default() });
         sources.hosts.insert("registry.lan".to_owned(), Host { internal: true, ..Host::default() });
         sources.check().unwrap();
-        assert!(sources.is_internal("cache.lan:5000") && sources.is_internal("registry.lan"));
-        assert!(!sources.is_internal("docker.io") && !sources.is_internal("cache.lan"));
+        let internal = sources.internal_hosts();
+        assert!(internal.contains("cache.lan:5000") && internal.contains("registry.lan"));
+        assert!(!internal.contains("docker.io") && !internal.contains("cache.lan"));
         sources.hosts.insert("bad host".to_owned(), Host::default());
         assert!(sources.check().is_err());
     }

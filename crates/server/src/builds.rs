@@ -22,8 +22,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cabana_http::Timeouts;
 use cabana_image::blobs::Blobs;
-use cabana_image::registry::Patience;
 use cabana_image::sources::Sources;
 use cabana_storage::Pool;
 use cabana_store::{LogLevel, Snapshot, Store};
@@ -63,7 +63,7 @@ pub struct Builds {
     settings: config::Builds,
     /// The registries that the operator allows, and mirrors.
     sources: Sources,
-    patience: Patience,
+    timeouts: Timeouts,
     blobs: Blobs,
     files: Files,
     /// Where contexts are unpacked.
@@ -132,7 +132,7 @@ impl Builds {
             store,
             lifecycle,
             sources: config.images.clone(),
-            patience: Patience { answer: ANSWER, ..Patience::default() },
+            timeouts: Timeouts { head: Some(ANSWER), ..Timeouts::default() },
             blobs,
             files,
             work,

@@ -1,9 +1,8 @@
 //! Sends events to webhooks. Each webhook has a queue in the store and gets one event at a time, in order; several webhooks
 //! are served concurrently. No request waits for this: what a crash or a stop interrupts, the next start sends again.
 
-mod address;
-mod letter;
-mod post;
+mod sender;
+mod signed_event;
 mod target;
 
 use std::collections::HashSet;
@@ -18,7 +17,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Webhooks;
-use post::{Post, Undelivered};
+use sender::{DeliveryError, Sender};
 pub use target::{InvalidTarget, Target};
 
 /// Webhooks served at the same time.
@@ -40,7 +39,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Courier {
     store: Store,
-    post: Post,
+    sender: Sender,
     first_delay: Duration,
     /// Webhooks that are being served.
     busy: Mutex<HashSet<WebhookId>>,
@@ -55,7 +54,7 @@ impl Courier {
     pub fn start(store: Store, config: &Webhooks, supervisor: &Supervisor) -> Arc<Self> {
         let courier = Arc::new(Self {
             store,
-            post: Post::new(config.allow_private, Duration::from_secs(u64::from(config.timeout_seconds))),
+            sender: Sender::new(config.allow_private, Duration::from_secs(u64::from(config.timeout_seconds))),
             first_delay: Duration::from_secs(u64::from(config.retry_seconds)),
             busy: Mutex::default(),
             freed: Notify::new(),
@@ -139,10 +138,10 @@ impl Courier {
         if !left(parcel.due_at, Timestamp::now()).is_zero() {
             return Ok(false);
         }
-        let letter = letter::write(&parcel);
+        let signed = signed_event::build(&parcel);
         let sent = tokio::select! {
             () = self.deliveries.stop_token().cancelled() => return Ok(false),
-            sent = self.post.send(&parcel.url, &letter) => sent,
+            sent = self.sender.send(&parcel.url, &signed) => sent,
         };
         let at = Timestamp::now();
         let verdict = match &sent {
@@ -154,11 +153,11 @@ impl Courier {
             Err(error) => (error.status(), Some(error.to_text())),
         };
         log(&parcel, error.as_deref(), verdict);
-        self.store.attempted(&parcel, Attempt { id: letter.id, status, error, at }, verdict).await?;
+        self.store.attempted(&parcel, Attempt { id: signed.id, status, error, at }, verdict).await?;
         Ok(true)
     }
 
-    fn judge(&self, parcel: &Parcel, error: &Undelivered, at: Timestamp) -> Verdict {
+    fn judge(&self, parcel: &Parcel, error: &DeliveryError, at: Timestamp) -> Verdict {
         let jitter = 80 + rand::random::<u32>() % 41;
         let delay = delay(self.first_delay, parcel.failures) * jitter / 100;
         let due_at = SignedDuration::try_from(delay).ok().and_then(|delay| at.checked_add(delay).ok()).unwrap_or(at);

@@ -1,4 +1,8 @@
-//! From lines to instructions. Every refusal names the line and what to do.
+//! Parses lines into instructions. Every error names the line and what to do about it.
+//!
+//! Why not `parse-dockerfile`: variables are expanded later, when arguments and base images are known, which needs the raw words with their
+//! quotes, the escape character and the rules of each here-document; and every error must name the line, also within a continued
+//! instruction, and what to do. The lines would have to be split again beside another parser's tree.
 
 use super::instruction::{Bind, Command, CopyInstruction, InlineFile, Instruction, ParsedStage, Placed};
 use super::lines::{self, Heredoc, Line, first_word, raw_words};

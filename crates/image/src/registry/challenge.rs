@@ -1,24 +1,22 @@
-//! What a registry answers to a request without the right to it: the `WWW-Authenticate` header.
+//! Parses `WWW-Authenticate` headers.
 
 use std::collections::BTreeMap;
 
-/// How to get in.
+/// An authentication scheme that a registry offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Challenge {
     /// A token from a token server.
     Bearer {
-        /// The token server.
+        /// URL of the token server.
         realm: String,
-        /// For whom.
         service: Option<String>,
-        /// For what.
         scope: Option<String>,
     },
     /// User name and password.
     Basic,
 }
 
-/// The best of all challenges in all such headers: tokens before passwords.
+/// The preferred challenge of all headers: tokens before passwords.
 pub(super) fn parse<'a>(headers: impl Iterator<Item = &'a str>) -> Option<Challenge> {
     let mut basic = None;
     for header in headers.filter(|header| header.len() <= 4096) {

@@ -1,4 +1,4 @@
-//! Credentials for registries in the forms that build requests carry them.
+//! Credentials for registries, as build requests carry them.
 
 use cabana_types::Secret;
 use serde::Deserialize;
@@ -9,30 +9,30 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum Credentials {
-    /// User name and password, or a token in its place.
+    /// User name and password.
     Registry {
-        /// The name.
+        /// User name.
         username: String,
-        /// The password.
+        /// Password or token.
         password: Secret,
     },
-    /// A key of Amazon Web Services, which buys a password for its registry.
+    /// An AWS key, which is exchanged for a password of ECR.
     Aws {
-        /// The key's name.
+        /// Id of the key.
         aws_access_key_id: String,
-        /// The key.
+        /// The secret key.
         aws_secret_access_key: Secret,
-        /// Where the registry is.
+        /// Region of the registry.
         aws_region: String,
     },
     /// A service account of Google Cloud.
     Gcp {
-        /// The whole file.
+        /// Content of the key file.
         service_account_json: Secret,
     },
 }
 
-/// What registries understand.
+/// User name and password for a registry.
 #[derive(Debug, Clone)]
 pub(super) struct Login {
     pub(super) username: String,
@@ -40,17 +40,17 @@ pub(super) struct Login {
 }
 
 impl Login {
-    /// The value of an `Authorization` header.
+    /// The value of a basic `Authorization` header.
     pub(super) fn basic(&self) -> Result<http::HeaderValue> {
         use base64::Engine;
         let text = format!("{}:{}", self.username, self.password.expose());
         let encoded = base64::engine::general_purpose::STANDARD.encode(text);
-        bearer_like("Basic", &encoded)
+        authorization("Basic", &encoded)
     }
 }
 
-/// A header value that is not shown by `Debug`.
-pub(super) fn bearer_like(scheme: &str, token: &str) -> Result<http::HeaderValue> {
+/// The value of an `Authorization` header, hidden from `Debug`.
+pub(super) fn authorization(scheme: &str, token: &str) -> Result<http::HeaderValue> {
     let mut value = http::HeaderValue::from_str(&format!("{scheme} {token}"))
         .map_err(|_| Error::InvalidCredentials("they have characters that a header cannot have".to_owned()))?;
     value.set_sensitive(true);
@@ -58,7 +58,7 @@ pub(super) fn bearer_like(scheme: &str, token: &str) -> Result<http::HeaderValue
 }
 
 impl Credentials {
-    /// The login, where no one has to be asked for it.
+    /// The login, unless it has to be requested from AWS first.
     pub(super) fn login(&self) -> Result<Option<Login>> {
         match self {
             Self::Registry { username, password } => {

@@ -1,5 +1,4 @@
-//! Getting one blob into the store: resumed where it broke off, tried again a few times, checked, and never larger than
-//! promised.
+//! Downloads one blob into the store: resumed where it broke off, retried, verified, and never larger than the manifest says.
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use crate::blobs::{Blobs, Partial};
 use crate::error::{Error, Result};
 use crate::manifest::Descriptor;
 
-/// Pieces are gathered to this size before they are written.
+/// Bytes that are buffered before they are written.
 const CHUNK: usize = 1 << 20;
 
 pub(super) struct Download<'a> {
@@ -22,15 +21,15 @@ pub(super) struct Download<'a> {
     pub(super) progress: &'a Progress,
 }
 
-/// Waits before the next try: longer each time, and never the same for all clients.
-pub(super) async fn pause(first: Duration, attempt: u32) {
+/// Waits before the next attempt: exponential backoff with jitter.
+pub(super) async fn backoff(first: Duration, attempt: u32) {
     let most = first.saturating_mul(1 << attempt.min(6)).min(Duration::from_secs(20));
     let share = rand::rng().random_range(0.5..1.0);
     tokio::time::sleep(most.mul_f64(share)).await;
 }
 
 impl Download<'_> {
-    /// From one registry.
+    /// Downloads it from one registry.
     pub(super) async fn from(&self, session: &Session<'_>) -> Result<()> {
         let mut partial = self.begin().await?;
         let mut attempt = 0;
@@ -38,7 +37,7 @@ impl Download<'_> {
             let (result, back) = self.attempt(session, partial).await;
             let error = match (result, back) {
                 (Ok(()), Some(done)) => match self.commit(done).await {
-                    // Bytes that are wrong are not resumed: once more from the beginning.
+                    // Wrong bytes are not resumed: start again.
                     Err(Error::Corrupt { expected, found, .. }) => {
                         partial = self.begin().await?;
                         Error::Corrupt { what: format!("a layer from {}", session.host), expected, found }
@@ -56,12 +55,12 @@ impl Download<'_> {
             if attempt >= self.limits.attempts || (attempt >= 2 && matches!(error, Error::Corrupt { .. })) {
                 return Err(error);
             }
-            self.progress.tell(&Event::Retry { what: self.descriptor.digest.to_string(), reason: error.to_string() });
-            pause(self.limits.backoff, attempt).await;
+            self.progress.report(&Event::Retry { what: self.descriptor.digest.to_string(), reason: error.to_string() });
+            backoff(self.limits.backoff, attempt).await;
         }
     }
 
-    /// One request. The part comes back, unless its file fails.
+    /// One request. Returns the partial blob, unless its file fails.
     async fn attempt(&self, session: &Session<'_>, mut partial: Partial) -> (Result<()>, Option<Partial>) {
         let digest = self.descriptor.digest;
         let mut headers = HeaderMap::new();
@@ -71,20 +70,20 @@ impl Download<'_> {
         {
             headers.insert(header::RANGE, range);
         }
-        let mut answer = match session.get(&format!("blobs/{digest}"), headers, &format!("blob {digest}")).await {
-            Ok(answer) => answer,
+        let response = match session.get(&format!("blobs/{digest}"), headers, &format!("blob {digest}")).await {
+            Ok(response) => response,
             Err(Error::Status { status: 416, .. }) => {
-                let again = Error::Unreachable { host: session.host.clone(), reason: "it cannot resume".to_owned() };
+                let error = Error::Unreachable { host: session.host.clone(), reason: "it cannot resume".to_owned() };
                 return match partial.restart() {
-                    Ok(()) => (Err(again), Some(partial)),
+                    Ok(()) => (Err(error), Some(partial)),
                     Err(error) => (Err(error), None),
                 };
             }
             Err(error) => return (Err(error), Some(partial)),
         };
-        let resumed = answer.status == StatusCode::PARTIAL_CONTENT
-            && answer
-                .headers
+        let resumed = response.status() == StatusCode::PARTIAL_CONTENT
+            && response
+                .headers()
                 .get(header::CONTENT_RANGE)
                 .and_then(|value| value.to_str().ok())
                 .is_some_and(|range| range.starts_with(&format!("bytes {begun}-")));
@@ -94,12 +93,13 @@ impl Download<'_> {
         {
             return (Err(error), None);
         }
-        if answer.status == StatusCode::PARTIAL_CONTENT && !resumed {
+        if response.status() == StatusCode::PARTIAL_CONTENT && !resumed {
             return (Err(session.distrusted("it sends another part of a blob than it was asked for")), Some(partial));
         }
+        let mut body = response.into_body();
         let mut gathered: Vec<u8> = Vec::new();
         loop {
-            let piece = answer.piece().await;
+            let piece = body.piece().await.map_err(Error::from);
             let ended = !matches!(piece, Ok(Some(_)));
             if let Ok(Some(piece)) = &piece {
                 gathered.extend_from_slice(piece);
@@ -113,7 +113,7 @@ impl Download<'_> {
                     Err(error) => return (Err(error), None),
                 };
                 let (done, total) = (partial.length(), self.descriptor.size);
-                self.progress.tell(&Event::Blob { digest, done, total });
+                self.progress.report(&Event::Blob { digest, done, total });
             }
             match piece {
                 Err(error) => return (Err(error), Some(partial)),
@@ -142,7 +142,7 @@ async fn write(mut partial: Partial, bytes: Vec<u8>) -> Result<Partial> {
     blocking(move || partial.write(&bytes).map(|()| partial)).await
 }
 
-/// File work off the threads that serve the network.
+/// Runs blocking file work off the async threads.
 pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,

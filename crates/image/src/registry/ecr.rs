@@ -1,24 +1,28 @@
-//! Passwords of Amazon's registry: one signed call (Signature Version 4) turns a key into a password for some hours.
+//! Passwords for Amazon's registry (ECR): one call signed with an AWS key (Signature Version 4) returns a password that is valid for some
+//! hours.
 
 use base64::Engine;
 use bytes::Bytes;
+use cabana_http::Client;
 use cabana_types::Secret;
 use hmac::{Hmac, Mac};
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderValue, Request, header};
+use http_body_util::Full;
 use serde::Deserialize;
 use sha2::Sha256;
 use url::Url;
 
-use super::credentials::{Login, bearer_like};
-use super::http::Http;
+use super::credentials::{Login, authorization};
+use super::response::{message, read, status_error};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
+use crate::sources::authority;
 
 const TARGET: &str = "AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken";
 const CONTENT_TYPE: &str = "application/x-amz-json-1.1";
 const MAX_ANSWER: u64 = 64 << 10;
 
-/// A key and where it is used.
+/// An AWS key and its region.
 pub(super) struct Key<'a> {
     pub(super) id: &'a str,
     pub(super) secret: &'a Secret,
@@ -37,8 +41,8 @@ struct Authorization {
     authorization_token: Secret,
 }
 
-/// Asks for a password. `endpoint` replaces Amazon's.
-pub(super) async fn login(http: &Http, key: &Key<'_>, endpoint: Option<&Url>) -> Result<Login> {
+/// Requests a password. `endpoint` replaces Amazon's.
+pub(super) async fn login(http: &Client<Full<Bytes>>, key: &Key<'_>, endpoint: Option<&Url>) -> Result<Login> {
     let invalid = |reason: &str| Error::InvalidCredentials(reason.to_owned());
     // The region becomes a part of a host name.
     let plain = |text: &str| {
@@ -56,7 +60,7 @@ pub(super) async fn login(http: &Http, key: &Key<'_>, endpoint: Option<&Url>) ->
                 .map_err(|_| invalid("awsRegion is malformed"))?
         }
     };
-    let host = super::http::authority(&url)?;
+    let host = authority(&url);
     let date = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
     let body = b"{}";
     let mut headers = HeaderMap::new();
@@ -64,20 +68,24 @@ pub(super) async fn login(http: &Http, key: &Key<'_>, endpoint: Option<&Url>) ->
     headers.insert("x-amz-target", HeaderValue::from_static(TARGET));
     headers.insert("x-amz-date", HeaderValue::from_str(&date).map_err(|_| invalid("the date is malformed"))?);
     let signed = [("content-type", CONTENT_TYPE), ("host", &host), ("x-amz-date", &date), ("x-amz-target", TARGET)];
-    let (scheme, rest) = authorization(key, "ecr", "POST", "/", &signed, body, &date);
-    headers.insert(header::AUTHORIZATION, bearer_like(scheme, &rest)?);
-    let answer = http.send(Method::POST, url, headers, Bytes::from_static(body)).await?;
-    if answer.status.is_client_error() {
-        let said = answer.message().await;
+    let (scheme, rest) = signature(key, "ecr", "POST", "/", &signed, body, &date);
+    headers.insert(header::AUTHORIZATION, authorization(scheme, &rest)?);
+    let mut request = Request::post(url.as_str())
+        .body(Full::from(&body[..]))
+        .map_err(|error| Error::Distrusted { host: host.clone(), reason: error.to_string() })?;
+    *request.headers_mut() = headers;
+    let response = http.send(request).await?;
+    if response.status().is_client_error() {
+        let said = message(response).await;
         return Err(Error::InvalidCredentials(format!("AWS refuses them: {said}")));
     }
-    if !answer.status.is_success() {
-        return Err(answer.into_error().await);
+    if !response.status().is_success() {
+        return Err(status_error(response).await);
     }
     let malformed =
         || Error::Distrusted { host: host.clone(), reason: "its answer about credentials is malformed".to_owned() };
     let answer: Answer =
-        serde_json::from_slice(&answer.whole("the answer of AWS", MAX_ANSWER).await?).map_err(|_| malformed())?;
+        serde_json::from_slice(&read(response, "the answer of AWS", MAX_ANSWER).await?).map_err(|_| malformed())?;
     let token = answer.authorization_data.first().ok_or_else(malformed)?;
     let decoded = base64::engine::general_purpose::STANDARD
         .decode(token.authorization_token.expose())
@@ -88,8 +96,8 @@ pub(super) async fn login(http: &Http, key: &Key<'_>, endpoint: Option<&Url>) ->
     Ok(Login { username: username.to_owned(), password: Secret::new(password) })
 }
 
-/// The scheme and the rest of the `Authorization` header. `headers` are in order of their names; nothing is in the query.
-fn authorization(
+/// Scheme and credentials of the `Authorization` header. `headers` are sorted by name; there is no query.
+fn signature(
     key: &Key<'_>,
     service: &str,
     method: &str,
@@ -108,8 +116,8 @@ fn authorization(
     for part in [day, key.region, service, "aws4_request"] {
         secret = hmac(&secret, part.as_bytes());
     }
-    let signature: String = hmac(&secret, text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-    ("AWS4-HMAC-SHA256", format!("Credential={}/{scope}, SignedHeaders={names}, Signature={signature}", key.id))
+    let signed: String = hmac(&secret, text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    ("AWS4-HMAC-SHA256", format!("Credential={}/{scope}, SignedHeaders={names}, Signature={signed}", key.id))
 }
 
 fn hmac(key: &[u8], data: &[u8]) -> Vec<u8> {
@@ -129,7 +137,7 @@ mod tests {
         let secret = Secret::new("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
         let key = Key { id: "AKIDEXAMPLE", secret: &secret, region: "us-east-1" };
         let headers = [("host", "example.amazonaws.com"), ("x-amz-date", "20150830T123600Z")];
-        let (_, rest) = authorization(&key, "service", "GET", "/", &headers, b"", "20150830T123600Z");
+        let (_, rest) = signature(&key, "service", "GET", "/", &headers, b"", "20150830T123600Z");
         assert_eq!(
             rest,
             "Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, SignedHeaders=host;x-amz-date, \

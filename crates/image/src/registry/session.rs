@@ -1,26 +1,29 @@
-//! One repository at one registry or mirror, with what it takes to get in.
+//! One repository at one registry or mirror, with authentication.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use cabana_http::{Client, ResponseBody};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http_body_util::Full;
 use serde::Deserialize;
 use url::Url;
 
 use super::challenge::{self, Challenge};
-use super::credentials::{Login, bearer_like};
-use super::http::{Answer, Http, authority};
+use super::credentials::{Login, authorization};
+use super::response::{read, status_error};
 use crate::blobs::Origin;
 use crate::error::{Error, Result};
+use crate::sources::authority;
 
 const MAX_TOKEN: u64 = 64 << 10;
 
 pub(super) struct Session<'a> {
-    http: &'a Http,
+    http: &'a Client<Full<Bytes>>,
     /// Up to and including `/v2/<repository>/`.
     base: Url,
-    /// As people know it.
+    /// The registry as it is written in image names.
     pub(super) host: String,
     repository: String,
     login: Option<Login>,
@@ -35,14 +38,20 @@ struct Token {
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn new(http: &'a Http, endpoint: &Url, host: &str, repository: &str, login: Option<Login>) -> Self {
+    pub(super) fn new(
+        http: &'a Client<Full<Bytes>>,
+        endpoint: &Url,
+        host: &str,
+        repository: &str,
+        login: Option<Login>,
+    ) -> Self {
         let mut base = endpoint.clone();
         base.set_path(&format!("/v2/{repository}/"));
         base.set_query(None);
         Self { http, base, host: host.to_owned(), repository: repository.to_owned(), login, access: Mutex::new(None) }
     }
 
-    /// What is fetched here is everybody's, or for those who get in here too.
+    /// Who may use blobs that were fetched here.
     pub(super) fn origin(&self) -> Origin {
         match self.login {
             None => Origin::Open,
@@ -50,9 +59,9 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Asks for `what` (`manifests/<tag>`, `blobs/<digest>`), with one round for access where it is needed. Answers
-    /// other than success are errors.
-    pub(super) async fn get(&self, what: &str, mut headers: HeaderMap, shown: &str) -> Result<Answer> {
+    /// Gets `what` (`manifests/<tag>`, `blobs/<digest>`) and authenticates once if the registry asks for it. Statuses other than success
+    /// are errors. `shown` names it in errors.
+    pub(super) async fn get(&self, what: &str, mut headers: HeaderMap, shown: &str) -> Result<Response<ResponseBody>> {
         let url = self.base.join(what).map_err(|error| self.distrusted(error.to_string()))?;
         for round in 0..2 {
             headers.remove(header::AUTHORIZATION);
@@ -60,10 +69,10 @@ impl<'a> Session<'a> {
             if let Some(access) = access {
                 headers.insert(header::AUTHORIZATION, access);
             }
-            let answer = self.http.send(Method::GET, url.clone(), headers.clone(), Bytes::new()).await?;
-            match answer.status {
+            let response = self.http.get(url.clone(), headers.clone()).await?;
+            match response.status() {
                 StatusCode::UNAUTHORIZED if round == 0 => {
-                    let said = answer.headers.get_all(header::WWW_AUTHENTICATE).iter();
+                    let said = response.headers().get_all(header::WWW_AUTHENTICATE).iter();
                     let challenge = challenge::parse(said.filter_map(|value| value.to_str().ok()));
                     let access = self.authorise(challenge).await?;
                     *self.access.lock().unwrap_or_else(PoisonError::into_inner) = Some(access);
@@ -72,8 +81,8 @@ impl<'a> Session<'a> {
                 StatusCode::NOT_FOUND => {
                     return Err(Error::NotFound { what: shown.to_owned(), host: self.host.clone() });
                 }
-                status if status.is_success() => return Ok(answer),
-                _ => return Err(answer.into_error().await),
+                status if status.is_success() => return Ok(response),
+                _ => return Err(status_error(response).await),
             }
         }
         Err(self.unauthorized())
@@ -99,17 +108,17 @@ impl<'a> Session<'a> {
         if let Some(login) = &self.login {
             headers.insert(header::AUTHORIZATION, login.basic()?);
         }
-        let server = authority(&url)?;
-        let answer = self.http.send(Method::GET, url, headers, Bytes::new()).await?;
-        if matches!(answer.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST) {
+        let server = authority(&url);
+        let response = self.http.get(url, headers).await?;
+        if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST) {
             return Err(self.unauthorized());
         }
-        if !answer.status.is_success() {
-            return Err(answer.into_error().await);
+        if !response.status().is_success() {
+            return Err(status_error(response).await);
         }
-        let token: Token = serde_json::from_slice(&answer.whole("the token", MAX_TOKEN).await?)
-            .map_err(|_| self.distrusted(format!("the answer of its token server {server} is malformed")))?;
-        bearer_like("Bearer", token.token.expose())
+        let token: Token = serde_json::from_slice(&read(response, "the token", MAX_TOKEN).await?)
+            .map_err(|_| self.distrusted(format!("the response of its token server {server} is malformed")))?;
+        authorization("Bearer", token.token.expose())
     }
 
     pub(super) fn distrusted(&self, reason: impl Into<String>) -> Error {

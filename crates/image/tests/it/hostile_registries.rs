@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use cabana_http::Timeouts;
 use cabana_image::blobs::Blobs;
-use cabana_image::registry::{Credentials, Patience, Progress, PullLimits, Registry};
+use cabana_image::registry::{Credentials, Progress, PullLimits, Registry};
 use cabana_image::{Digest, Error, Image, Result};
 
 use crate::plain_http::{Asked, Reply, Server};
@@ -38,14 +39,14 @@ impl Store {
     }
 
     async fn pull(&self, server: &Server, limits: &PullLimits) -> Result<Image> {
-        self.pull_with(server, limits, Patience::default(), None).await
+        self.pull_with(server, limits, Timeouts::default(), None).await
     }
 
     async fn pull_with(
         &self,
         server: &Server,
         limits: &PullLimits,
-        patience: Patience,
+        patience: Timeouts,
         credentials: Option<Credentials>,
     ) -> Result<Image> {
         let host = server.address.to_string();
@@ -240,8 +241,11 @@ async fn what_broke_off_is_resumed() {
 #[tokio::test]
 async fn patience_with_slow_ones_ends() {
     let sample = one_layer();
-    let patience =
-        Patience { idle: Duration::from_millis(100), answer: Duration::from_millis(300), ..Patience::default() };
+    let patience = Timeouts {
+        stall: Some(Duration::from_millis(100)),
+        head: Some(Duration::from_millis(300)),
+        ..Timeouts::default()
+    };
     let few = PullLimits { attempts: 2, ..limits() };
     let started = Instant::now();
     let server = lying(&sample, |_, mut reply| {
@@ -303,10 +307,10 @@ async fn tokens_are_fetched_and_renewed() {
         )
     };
     let store = Store::new();
-    store.pull_with(&server, &limits(), Patience::default(), login("p")).await.unwrap();
+    store.pull_with(&server, &limits(), Timeouts::default(), login("p")).await.unwrap();
     let store = Store::new();
     for credentials in [None, login("wrong")] {
-        let error = store.pull_with(&server, &limits(), Patience::default(), credentials).await.unwrap_err();
+        let error = store.pull_with(&server, &limits(), Timeouts::default(), credentials).await.unwrap_err();
         assert!(matches!(error, Error::Unauthorized { .. }), "{error}");
     }
     for challenge in [
@@ -335,7 +339,7 @@ async fn to_know_of_a_layer_is_not_to_have_it() {
         None => Reply::new(401, "{}").header("WWW-Authenticate", "Basic"),
     });
     let store = Store::new();
-    store.pull_with(&private, &limits(), Patience::default(), login()).await.unwrap();
+    store.pull_with(&private, &limits(), Timeouts::default(), login()).await.unwrap();
     // The same manifest at a registry of somebody else's, who has none of what it names.
     let inner = sample.clone();
     let boasting = Server::start(move |asked| match asked.path.contains("/manifests/") {
@@ -343,13 +347,13 @@ async fn to_know_of_a_layer_is_not_to_have_it() {
         false => Reply::new(404, "{}"),
     });
     for credentials in [None, login()] {
-        let error = store.pull_with(&boasting, &limits(), Patience::default(), credentials).await.unwrap_err();
+        let error = store.pull_with(&boasting, &limits(), Timeouts::default(), credentials).await.unwrap_err();
         assert!(matches!(error, Error::NotFound { .. }), "{error}");
     }
     // Who can get in need not fetch it again; who can fetch it elsewhere opens it to everybody.
     let fetched = |server: &Server| server.paths().iter().filter(|path| path.contains("/blobs/")).count();
     let before = fetched(&private);
-    store.pull_with(&private, &limits(), Patience::default(), login()).await.unwrap();
+    store.pull_with(&private, &limits(), Timeouts::default(), login()).await.unwrap();
     assert_eq!(fetched(&private), before);
     let public = lying(&sample, |_, reply| reply);
     store.pull(&public, &limits()).await.unwrap();
@@ -389,7 +393,7 @@ async fn a_key_of_amazon_buys_a_password() {
         Some(serde_json::from_str(&text).unwrap())
     };
     let store = Store::new();
-    let patience = Patience::default();
+    let patience = Timeouts::default();
     store.pull_with(&server, &limits(), patience.clone(), key("AKID", "eu-west-1")).await.unwrap();
     let error = store.pull_with(&server, &limits(), patience.clone(), key("OTHER", "eu-west-1")).await.unwrap_err();
     assert!(
@@ -423,11 +427,11 @@ async fn redirections_are_followed_without_credentials_and_not_anywhere() {
     let reference = format!("{host}/app:v1").parse().unwrap();
     let login: Credentials = serde_json::from_str(r#"{"type":"registry","username":"u","password":"p"}"#).unwrap();
     let store = Store::new();
-    let registry = Registry::new(internal(&[&host, &storage.address.to_string()]), Patience::default());
+    let registry = Registry::new(internal(&[&host, &storage.address.to_string()]), Timeouts::default());
     registry.pull(&reference, Some(&login), &store.blobs, &limits(), &Progress::none()).await.unwrap();
     // The storage is not one that the operator knows: it is as private as any other address of this machine.
     let store = Store::new();
-    let error = store.pull_with(&server, &limits(), Patience::default(), Some(login)).await.unwrap_err();
+    let error = store.pull_with(&server, &limits(), Timeouts::default(), Some(login)).await.unwrap_err();
     assert!(matches!(&error, Error::Distrusted { reason, .. } if reason.contains("not public")), "{error}");
 
     let targets: HashMap<&str, &str> = HashMap::from([
@@ -443,7 +447,7 @@ async fn redirections_are_followed_without_credentials_and_not_anywhere() {
         assert!(matches!(&error, Error::Distrusted { reason, .. } if reason.contains(expected)), "{target}: {error}");
         assert!(server.paths().len() <= 6);
     }
-    let unknown = Registry::new(cabana_image::sources::Sources::default(), Patience::default());
+    let unknown = Registry::new(cabana_image::sources::Sources::default(), Timeouts::default());
     for name in [format!("{host}/app"), "localhost:1/app".to_owned(), "169.254.169.254/app".to_owned()] {
         let error =
             unknown.pull(&name.parse().unwrap(), None, &store.blobs, &limits(), &Progress::none()).await.unwrap_err();

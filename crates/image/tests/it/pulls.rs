@@ -6,8 +6,9 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use cabana_http::Timeouts;
 use cabana_image::blobs::Blobs;
-use cabana_image::registry::{Credentials, Event, Patience, Progress, PullLimits, Registry};
+use cabana_image::registry::{Credentials, Event, Progress, PullLimits, Registry};
 use cabana_image::sources::{Host, Sources};
 use cabana_image::unpack::Limits;
 use cabana_image::{Digest, Error, Reference, Stop};
@@ -140,7 +141,7 @@ async fn an_image_becomes_a_root_filesystem() {
     real.push("team/app", &sample, &[("v1", sample.media_type, &sample.manifest)]);
     let directory = tempfile::tempdir().unwrap();
     let blobs = Blobs::open(&directory.path().join("blobs")).unwrap();
-    let registry = Registry::new(internal(&[&real.host()]), Patience::default());
+    let registry = Registry::new(internal(&[&real.host()]), Timeouts::default());
     let events = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let told = events.clone();
     let progress = Progress::new(move |event| told.lock().unwrap().push(event.clone()));
@@ -220,7 +221,7 @@ async fn indexes_lead_to_the_image_of_this_machine() {
 
     let directory = tempfile::tempdir().unwrap();
     let blobs = Blobs::open(directory.path()).unwrap();
-    let registry = Registry::new(internal(&[&real.host()]), Patience::default());
+    let registry = Registry::new(internal(&[&real.host()]), Timeouts::default());
     let pull = async |tag: &str| {
         registry.pull(&real.reference(&format!("app:{tag}")), None, &blobs, &limits(), &Progress::none()).await
     };
@@ -240,7 +241,7 @@ async fn private_repositories_want_the_right_password() {
     real.push("secret", &sample, &[("latest", sample.media_type, &sample.manifest)]);
     let directory = tempfile::tempdir().unwrap();
     let blobs = Blobs::open(directory.path()).unwrap();
-    let registry = Registry::new(internal(&[&real.host()]), Patience::default());
+    let registry = Registry::new(internal(&[&real.host()]), Timeouts::default());
     let pull = async |credentials: Option<Credentials>| {
         registry.pull(&real.reference("secret"), credentials.as_ref(), &blobs, &limits(), &Progress::none()).await
     };
@@ -262,7 +263,7 @@ async fn registries_with_tls_must_be_vouched_for() {
     let mut sources = internal(&[&real.host()]);
     sources.hosts.get_mut(&real.host()).unwrap().plain_http = false;
     let pull = async |sources: &Sources| {
-        let registry = Registry::new(sources.clone(), Patience::default());
+        let registry = Registry::new(sources.clone(), Timeouts::default());
         registry.pull(&real.reference("app"), None, &blobs, &limits(), &Progress::none()).await.unwrap_err()
     };
     let error = pull(&sources).await;
@@ -294,7 +295,7 @@ async fn mirrors_come_first_and_failing_ones_do_no_harm() {
     let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mirrors = [format!("http://{dead}"), format!("http://{}", mirror.address)];
     sources.hosts.get_mut(&origin.host()).unwrap().mirrors = mirrors.iter().map(|url| url.parse().unwrap()).collect();
-    let registry = Registry::new(sources, Patience::default());
+    let registry = Registry::new(sources, Timeouts::default());
     let pull = async |tag: &str, credentials: Option<Credentials>| {
         let reference = origin.reference(&format!("app:{tag}"));
         registry.pull(&reference, credentials.as_ref(), &blobs, &limits(), &Progress::none()).await
@@ -314,7 +315,7 @@ async fn a_caching_mirror_keeps_images_below_a_path() {
     let mut sources = Sources::default();
     let mirrors = vec![format!("http://{}/hub/", mirror.address).parse().unwrap()];
     sources.hosts.insert("docker.io".to_owned(), Host { mirrors, ..Host::default() });
-    let registry = Registry::new(sources, Patience::default());
+    let registry = Registry::new(sources, Timeouts::default());
     let image = registry.pull(&"app".parse().unwrap(), None, &blobs, &limits(), &Progress::none()).await.unwrap();
     assert_eq!(image.digest, sample.digest());
 }

@@ -158,7 +158,7 @@ impl BuildTask {
     ) -> Result<ResolvedBase, Failure> {
         let wrong = |error: cabana_image::Error| Failure::image(BASE, &error);
         self.log.info(BASE, format!("FROM {reference}"));
-        let registry = Registry::new(self.builds.sources.clone(), self.builds.patience.clone());
+        let registry = Registry::new(self.builds.sources.clone(), self.builds.timeouts.clone());
         let (log, name) = (self.log.clone(), reference.to_string());
         let progress = Progress::new(move |event| match event {
             Event::Resolved { digest, layers, bytes } => {

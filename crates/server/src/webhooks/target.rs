@@ -1,21 +1,20 @@
-//! The URL of a webhook, checked as far as that is possible before its name is resolved.
+//! The URL of a webhook, checked as far as possible before its name is resolved.
 
 use std::net::IpAddr;
 
+use cabana_types::address::{Class, Scope};
 use url::{Host, Url};
-
-use super::address::{Class, class};
 
 /// Length of a URL, bytes.
 const MAX_BYTES: usize = 2048;
 
-/// Where a webhook leads.
+/// A URL that events may be sent to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     url: Url,
 }
 
-/// What is wrong with a webhook's URL.
+/// Why a URL is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTarget {
     /// It cannot be read.
@@ -27,24 +26,24 @@ pub enum InvalidTarget {
     /// It is for another protocol.
     #[error("it must begin with http:// or https://")]
     Scheme,
-    /// It has parts that are not sent.
+    /// It has parts that would not be sent.
     #[error("it must not contain a user, a password or a fragment")]
     Parts,
-    /// It leads nowhere.
+    /// Its port is 0.
     #[error("it has no port that can be connected to")]
     Port,
-    /// It leads to where events are not sent.
+    /// Its host is this machine or in a private network.
     #[error(
         "{0} is an address of this machine or of a private network; set webhooks.allow_private = true to allow those"
     )]
     Private(String),
-    /// It leads to where events are never sent.
+    /// Its host is an address that no receiver has.
     #[error("{0} is never the address of a receiver")]
-    Never(IpAddr),
+    Forbidden(IpAddr),
 }
 
 impl Target {
-    /// Checks a URL, but for what its name resolves to.
+    /// Checks a URL, except for what its name resolves to.
     pub fn parse(text: &str, allow_private: bool) -> Result<Self, InvalidTarget> {
         if text.len() > MAX_BYTES {
             return Err(InvalidTarget::Long);
@@ -56,7 +55,7 @@ impl Target {
         if !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() {
             return Err(InvalidTarget::Parts);
         }
-        // Spelled out (`%20`, a domain in other letters) it is longer.
+        // Percent-encoding and punycode make it longer.
         if url.as_str().len() > MAX_BYTES {
             return Err(InvalidTarget::Long);
         }
@@ -72,37 +71,29 @@ impl Target {
                     return Err(InvalidTarget::Private(name.to_owned()));
                 }
             }
-            Some(Host::Ipv4(address)) => permitted(address.into(), allow_private)?,
-            Some(Host::Ipv6(address)) => permitted(address.into(), allow_private)?,
+            Some(Host::Ipv4(address)) => check(address.into(), allow_private)?,
+            Some(Host::Ipv6(address)) => check(address.into(), allow_private)?,
         }
         Ok(target)
     }
 
-    /// The URL as it is written down.
+    /// The URL as it is stored.
     pub fn as_str(&self) -> &str {
         self.url.as_str()
     }
 
-    pub(super) fn url(&self) -> &Url {
-        &self.url
-    }
-
-    pub(super) fn is_encrypted(&self) -> bool {
-        self.url.scheme() == "https"
-    }
-
-    pub(super) fn port(&self) -> u16 {
+    fn port(&self) -> u16 {
         self.url.port_or_known_default().unwrap_or_default()
     }
 }
 
-/// Checks an address that is about to be connected to.
-pub(super) fn permitted(address: IpAddr, allow_private: bool) -> Result<(), InvalidTarget> {
-    match class(address) {
-        Class::Public => Ok(()),
-        Class::Private if allow_private => Ok(()),
-        Class::Private => Err(InvalidTarget::Private(address.to_string())),
-        Class::Never => Err(InvalidTarget::Never(address)),
+/// Checks an address in a URL. What names resolve to is checked when they are connected to.
+fn check(address: IpAddr, allow_private: bool) -> Result<(), InvalidTarget> {
+    match Class::of(address).scope() {
+        Scope::Public => Ok(()),
+        Scope::Internal if allow_private => Ok(()),
+        Scope::Internal => Err(InvalidTarget::Private(address.to_string())),
+        Scope::Forbidden => Err(InvalidTarget::Forbidden(address)),
     }
 }
 
@@ -120,7 +111,7 @@ mod tests {
             assert!(Target::parse(text, false).is_ok(), "{text}");
         }
         let target = Target::parse("https://example.com/a b", false).expect("valid");
-        assert_eq!((target.as_str(), target.port(), target.is_encrypted()), ("https://example.com/a%20b", 443, true));
+        assert_eq!((target.as_str(), target.port()), ("https://example.com/a%20b", 443));
     }
 
     #[test]
@@ -166,7 +157,7 @@ mod tests {
             ["http://169.254.169.254/", "http://0xA9FEA9FE/", "http://0.0.0.0/", "http://[::]/", "http://[fe80::1]/"]
         {
             for allow in [false, true] {
-                assert!(matches!(Target::parse(text, allow), Err(InvalidTarget::Never(_))), "{text}");
+                assert!(matches!(Target::parse(text, allow), Err(InvalidTarget::Forbidden(_))), "{text}");
             }
         }
     }

@@ -1,17 +1,25 @@
 //! Requests to receivers on loopback: good ones, hostile ones, encrypted ones.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use cabana_types::WebhookId;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::pki_types::PrivateKeyDer;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-fn letter() -> Letter {
-    Letter { id: "d".into(), webhook: WebhookId::from_random([1; 16]), body: b"{}".to_vec(), signature: "s".into() }
+fn event() -> SignedEvent {
+    SignedEvent {
+        id: "d".into(),
+        webhook: WebhookId::from_random([1; 16]),
+        body: b"{}".to_vec(),
+        signature: "s".into(),
+    }
 }
 
 /// Answers the first request on a connection with `answer`.
@@ -36,23 +44,25 @@ async fn a_name_that_leads_inside_is_refused_where_it_is_connected_to() {
         // Taken in here, as a name that led elsewhere when it was checked.
         Target::parse(&url, true).expect("valid")
     };
-    let post = Post::new(false, LIMIT);
+    let sender = Sender::new(false, LIMIT);
     for host in ["localhost", "127.0.0.1"] {
-        let refused = post.connect(&target(host)).await.expect_err("refused");
-        assert!(matches!(refused, Undelivered::Refused { source: InvalidTarget::Private(_), .. }), "{refused:?}");
+        let refused = sender.exchange(&target(host), &event()).await.expect_err("refused");
+        assert!(matches!(refused, DeliveryError::Refused { source: InvalidTarget::Private(_), .. }), "{refused:?}");
         assert!(!refused.is_final(), "the name may lead elsewhere tomorrow");
     }
-    assert!(is_own(listener.local_addr().expect("address")).await);
-    assert!(Post::new(true, LIMIT).connect(&target("localhost")).await.is_ok());
-    let nowhere = Post::new(true, LIMIT).connect(&target("nowhere.invalid")).await.expect_err("no such name");
-    assert!(matches!(nowhere, Undelivered::Resolve { .. }), "{nowhere:?}");
+    let (sender, target_here, signed) = (Sender::new(true, LIMIT), target("localhost"), event());
+    let served = async { serve(listener.accept().await.expect("accept").0, "HTTP/1.1 204 No Content\r\n\r\n").await };
+    let (_, sent) = tokio::join!(served, sender.exchange(&target_here, &signed));
+    assert_eq!(sent.expect("delivered"), 204);
+    let nowhere = sender.exchange(&target("nowhere.invalid"), &signed).await.expect_err("no such name");
+    assert!(matches!(&nowhere, DeliveryError::Http(cabana_http::Error { kind: Kind::Resolve(_), .. })), "{nowhere:?}");
 }
 
 #[tokio::test]
 async fn the_request_and_its_answer() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
     let address = listener.local_addr().expect("address");
-    let post = Post::new(true, LIMIT);
+    let sender = Sender::new(true, LIMIT);
     let url = format!("http://{address}/hook?x=1");
     for (answer, status) in [
         ("HTTP/1.1 204 No Content\r\n\r\n", Some(204)),
@@ -61,10 +71,10 @@ async fn the_request_and_its_answer() {
         ("SSH-2.0-OpenSSH\r\n", None),
         ("", None),
     ] {
-        let letter = letter();
+        let event = event();
         let (got, sent) = tokio::join!(
             async { serve(listener.accept().await.expect("accept").0, answer).await },
-            post.send(&url, &letter)
+            sender.send(&url, &event)
         );
         match (status, sent) {
             (Some(204), Ok(204)) => {}
@@ -102,9 +112,12 @@ async fn an_endless_answer_holds_nobody_up() {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n").await;
         while stream.write_all(b"x: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\r\n").await.is_ok() {}
     });
-    let (post, letter) = (Post::new(true, LIMIT), letter());
-    assert!(matches!(post.send(&url, &letter).await, Ok(200)));
-    assert!(matches!(post.send(&url, &letter).await, Err(Undelivered::Exchange(_))));
+    let (sender, event) = (Sender::new(true, LIMIT), event());
+    assert!(matches!(sender.send(&url, &event).await, Ok(200)));
+    assert!(matches!(
+        sender.send(&url, &event).await,
+        Err(DeliveryError::Http(cabana_http::Error { kind: Kind::Exchange(_), .. }))
+    ));
     flood.await.expect("the connections were closed");
 }
 
@@ -128,15 +141,19 @@ async fn https_wants_an_authority_that_is_trusted() {
         let stream = acceptor.accept(listener.accept().await.expect("accept").0).await.expect("handshake");
         serve(stream, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await
     });
-    let letter = letter();
-    let mut roots = RootCertStore::empty();
+    let event = event();
+    let directory = tempfile::tempdir().expect("directory");
+    let trusting = |name: &str, pem: String| {
+        let path: PathBuf = directory.path().join(name);
+        std::fs::write(&path, pem).expect("write");
+        Sender::with_trust(Trust { authorities: vec![path], ..Trust::default() }, true, LIMIT)
+    };
     let other = generate_simple_self_signed(["localhost".to_owned()]).expect("certificate");
-    roots.add(other.cert.der().clone()).expect("root");
-    let post = Post { tls: OnceCell::new_with(Some(configure(roots).expect("tls"))), ..Post::new(true, LIMIT) };
-    assert!(matches!(post.send(&url, &letter).await, Err(Undelivered::Tls(_))));
-    let mut roots = RootCertStore::empty();
-    roots.add(cert.der().clone()).expect("root");
-    let post = Post { tls: OnceCell::new_with(Some(configure(roots).expect("tls"))), ..Post::new(true, LIMIT) };
-    assert!(matches!(post.send(&url, &letter).await, Ok(200)));
+    let refused = trusting("other.pem", other.cert.pem()).send(&url, &event).await;
+    let is_certificate = |error: &DeliveryError| {
+        matches!(error, DeliveryError::Http(cabana_http::Error { kind: Kind::Certificate(_), .. }))
+    };
+    assert!(refused.as_ref().is_err_and(is_certificate), "{refused:?}");
+    assert!(matches!(trusting("own.pem", cert.pem()).send(&url, &event).await, Ok(200)));
     assert!(served.await.expect("served").contains("e2b-signature: s"));
 }

@@ -1,4 +1,4 @@
-//! What a webhook is sent: the event as `GET /events/sandboxes` has it, with what E2B's deliveries say beyond that, and its signature.
+//! The body of a delivery: the event as `GET /events/sandboxes` returns it, the additional fields of E2B's deliveries, and its signature.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,20 +11,20 @@ use sha2::{Digest, Sha256};
 
 use crate::api::wire_event;
 
-/// Ids that are tried for one whose signature reads the same in both alphabets; one in four does.
-const DRAWS: usize = 64;
+/// How many ids are tried to find one whose signature is the same in both alphabets of base64; one in four is.
+const MAX_DRAWS: usize = 64;
 
-/// A body and what its headers say about it.
+/// The body of one delivery attempt and the values of its headers.
 #[derive(Debug)]
-pub(super) struct Letter {
-    /// Id of this try.
+pub(super) struct SignedEvent {
+    /// Id of this attempt.
     pub(super) id: String,
     pub(super) webhook: WebhookId,
     pub(super) body: Vec<u8>,
     pub(super) signature: String,
 }
 
-/// The event in both spellings: E2B's deliveries began with the one and have the other now.
+/// The event with both spellings of its fields: E2B's deliveries began with snake case and use camel case now.
 #[derive(Serialize)]
 struct Body<'a> {
     #[serde(flatten)]
@@ -41,23 +41,23 @@ struct Body<'a> {
     sandbox_team_id: &'a str,
 }
 
-/// Writes what is sent. Every try has an id of its own, which is signed with the rest.
-pub(super) fn write(parcel: &Parcel) -> Letter {
+/// Builds and signs the body. Every attempt has an id of its own, which is part of the signed body.
+pub(super) fn build(parcel: &Parcel) -> SignedEvent {
     let mut event = wire_event(parcel.event.clone());
     event.event_data = Some(details(parcel));
-    let mut letter = sign(parcel, &event);
-    // E2B's documentation has shown both of the alphabets of base64. A signature without the two letters in which they differ
-    // satisfies receivers that were written after either.
-    for _ in 1..DRAWS {
-        if !letter.signature.contains(['-', '_']) {
+    let mut signed = sign(parcel, &event);
+    // E2B's documentation has shown both alphabets of base64. A signature without the two characters in which they differ satisfies
+    // receivers written for either.
+    for _ in 1..MAX_DRAWS {
+        if !signed.signature.contains(['-', '_']) {
             break;
         }
-        letter = sign(parcel, &event);
+        signed = sign(parcel, &event);
     }
-    letter
+    signed
 }
 
-fn sign(parcel: &Parcel, event: &Event) -> Letter {
+fn sign(parcel: &Parcel, event: &Event) -> SignedEvent {
     let id = uuid::Uuid::new_v4().to_string();
     let body = Body {
         event,
@@ -71,10 +71,10 @@ fn sign(parcel: &Parcel, event: &Event) -> Letter {
         sandbox_execution_id: &event.sandbox_execution_id,
         sandbox_team_id: &event.sandbox_team_id,
     };
-    // Strings and maps with text keys alone: there is nothing in it that JSON cannot say.
+    // Only strings and maps with string keys: this cannot fail.
     let body = serde_json::to_vec(&body).unwrap_or_default();
     let signature = signature(&parcel.secret, &body);
-    Letter { id, webhook: parcel.webhook.clone(), body, signature }
+    SignedEvent { id, webhook: parcel.webhook.clone(), body, signature }
 }
 
 /// The signature of a body, version 1.
@@ -83,7 +83,7 @@ fn signature(secret: &Secret, body: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(digest)
 }
 
-/// The event's own details, the sandbox's labels, and at the end of a run what it was.
+/// The event's own details, the sandbox's metadata, and for the end of a run its length and resources.
 fn details(parcel: &Parcel) -> Value {
     let mut details = match &parcel.event.data {
         Value::Object(map) => map.clone(),
@@ -154,8 +154,8 @@ mod tests {
     #[test]
     fn the_body_has_both_spellings() {
         let parcel = parcel(event::KILLED, json!({"reason": "was killed"}));
-        let letter = write(&parcel);
-        let body: Value = serde_json::from_slice(&letter.body).expect("JSON");
+        let signed = build(&parcel);
+        let body: Value = serde_json::from_slice(&signed.body).expect("JSON");
         assert_eq!((&body["version"], &body["id"], &body["type"]), (&json!("v1"), &json!("e1"), &json!(event::KILLED)));
         assert_eq!(
             (&body["sandboxId"], &body["sandbox_id"]),
@@ -175,19 +175,19 @@ mod tests {
             json!({"started_at": "2023-11-14T22:13:20Z", "vcpu_count": 2, "memory_mb": 512, "execution_time": 60_000});
         let wanted = json!({"reason": "was killed", "sandbox_metadata": {"project": "x"}, "execution": run});
         assert_eq!(body["eventData"], wanted);
-        assert_eq!((&body["deliveryId"], &body["timestamp"]), (&json!(letter.id), &json!("2023-11-14T22:14:20Z")));
+        assert_eq!((&body["deliveryId"], &body["timestamp"]), (&json!(signed.id), &json!("2023-11-14T22:14:20Z")));
     }
 
     #[test]
     fn the_signature_is_that_of_either_alphabet() {
         let parcel = parcel(event::CREATED, Value::Null);
         for _ in 0..100 {
-            let letter = write(&parcel);
-            let digest = Sha256::digest([parcel.secret.expose().as_bytes(), &letter.body].concat());
-            assert_eq!(letter.signature, URL_SAFE_NO_PAD.encode(digest));
-            assert_eq!(letter.signature, STANDARD_NO_PAD.encode(digest));
+            let signed = build(&parcel);
+            let digest = Sha256::digest([parcel.secret.expose().as_bytes(), &signed.body].concat());
+            assert_eq!(signed.signature, URL_SAFE_NO_PAD.encode(digest));
+            assert_eq!(signed.signature, STANDARD_NO_PAD.encode(digest));
         }
-        assert_ne!(write(&parcel).id, write(&parcel).id, "every try has its own");
+        assert_ne!(build(&parcel).id, build(&parcel).id, "every attempt has its own");
     }
 
     #[test]
