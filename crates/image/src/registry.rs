@@ -209,7 +209,8 @@ impl Registry {
         let sessions = &sessions;
         // The configuration first: an image for another platform fails here.
         self.blob(sessions, number, &manifest.config, blobs, limits, progress).await?;
-        let config = blobs.read(manifest.config.digest, MAX_CONFIG)?;
+        let (store, config) = (blobs.clone(), manifest.config.digest);
+        let config = blocking(move || store.read(config, MAX_CONFIG)).await?;
         manifest::ImageConfig::parse(&config, manifest.layers.len())?;
         let mut fetching: Vec<BoxFuture<'_, Result<()>>> = Vec::new();
         for layer in &layers {

@@ -122,7 +122,7 @@ impl Store {
         ids.into_iter().map(|id| Ok(id.parse()?)).collect()
     }
 
-    /// How many builds of a team wait, and how many are in progress.
+    /// How many builds of a team wait, and how many are in progress. Only tests ask so far.
     pub async fn unfinished_builds(&self, team: &TeamId) -> Result<(u64, u64), Error> {
         let row = sqlx::query(
             "select count(*) filter (where b.status = 'waiting') as waiting, count(*) filter (where b.status = 'building') as building

@@ -89,7 +89,7 @@ impl Store {
         .await
     }
 
-    /// Writes a team.
+    /// Writes a team. Only tests do so far: no route or command creates teams.
     pub async fn add_team(&self, team: Team) -> Result<(), Error> {
         self.write(move |connection| Box::pin(async move { insert_team(connection, &team).await })).await
     }
