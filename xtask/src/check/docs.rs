@@ -89,14 +89,16 @@ mod tests {
 
     #[test]
     fn documented_items_and_plain_fields_pass() {
-        let source = "//! What.\n\n/// A.\n#[derive(Debug)]\n#[error(\n    \"a\"\n)]\npub struct A {\n    pub a: u8,\n}\n\nimpl A {\n    /// B.\n    \
-                      pub fn b() {}\n    fn c() {}\n}\n\n/// D.\npub trait D {\n    /// E.\n    fn e();\n}\n\n#[cfg(test)]\nmod tests {\n    pub fn f() {}\n}\n";
+        let source = "//! What.\n\n/// A.\n#[derive(Debug)]\n#[error(\n    \"a\"\n)]\npub struct A {\n    pub a: u8,\n}\n\n\
+                      impl A {\n    /// B.\n    pub fn b() {}\n    fn c() {}\n}\n\n/// D.\npub trait D {\n    /// E.\n    fn e();\n}\n\n\
+                      #[cfg(test)]\nmod tests {\n    pub fn f() {}\n}\n";
         assert_eq!(problems("crates/a/src/lib.rs", source), [""; 0]);
     }
 
     #[test]
     fn missing_docs_are_found() {
-        let source = "//! What.\n\n#[derive(Debug)]\npub struct A;\n\nimpl A {\n    pub async fn b() {}\n}\n\n/// D.\npub trait D {\n    fn e();\n}\n";
+        let source = "//! What.\n\n#[derive(Debug)]\npub struct A;\n\nimpl A {\n    pub async fn b() {}\n}\n\n\
+                      /// D.\npub trait D {\n    fn e();\n}\n";
         let found = problems("crates/a/src/lib.rs", source);
         assert_eq!(found.len(), 3, "{found:?}");
         assert!(found[0].starts_with("crates/a/src/lib.rs:4: `pub struct A`"), "{found:?}");
