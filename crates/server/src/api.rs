@@ -1,4 +1,4 @@
-//! The REST API in E2B's wire form. Handlers check, read the store, and leave every change to lifecycle.
+//! The REST API in E2B's wire form. Handlers validate requests and read the store; lifecycle and builds make every change.
 
 mod body;
 mod build_files;
@@ -8,19 +8,20 @@ mod builds;
 mod commit;
 mod events;
 mod keys;
-mod layers;
 mod listing;
 mod logs;
 mod metrics;
+mod middleware;
+mod network_options;
+mod new_sandbox;
 mod novita;
-mod policy;
+mod openapi_bounds;
+mod pause;
 mod query;
 mod sandbox_ref;
 mod sandboxes;
 mod server;
-mod sleep;
 mod snapshots;
-mod stated;
 mod tags;
 mod teams;
 mod template_changes;
@@ -29,7 +30,6 @@ mod templates;
 mod timeouts;
 mod unsupported;
 mod webhooks;
-mod wish;
 
 use std::sync::Arc;
 use std::sync::LazyLock;
@@ -37,6 +37,7 @@ use std::sync::LazyLock;
 use axum::Router;
 use cabana_store::Store;
 use cabana_types::Secret;
+use tokio_util::task::TaskTracker;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, ResponseBuilder};
 use utoipa::{Modify, OpenApi as _};
@@ -44,31 +45,40 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::auth::{self, Keys};
-use crate::bounds::Bounds;
 use crate::builds::Builds;
 use crate::config;
 use crate::lifecycle::Lifecycle;
+use crate::resource_limits::ResourceLimits;
 pub(crate) use events::wire_event;
 
-/// What every handler can reach.
+/// State shared by all handlers.
 #[derive(Debug)]
 pub struct App {
-    /// What is remembered.
+    /// Persistent state.
     pub store: Store,
-    /// What acts.
+    /// Changes sandboxes.
     pub lifecycle: Arc<Lifecycle>,
-    /// Who may ask.
+    /// Valid API keys.
     pub keys: Keys,
-    /// For how much.
-    pub bounds: Bounds,
+    /// How large a sandbox may be.
+    pub limits: ResourceLimits,
     /// Domain of the sandboxes' hosts.
     pub domain: Option<String>,
     /// How events are sent to webhooks.
     pub webhooks: config::Webhooks,
-    /// What builds templates.
+    /// Builds templates.
     pub builds: Arc<Builds>,
-    /// What links for uploads are signed with.
+    /// Signs upload links.
     pub upload_key: Secret,
+    /// Tasks of requests that must not be cut short when the client disconnects.
+    pub tasks: TaskTracker,
+}
+
+impl App {
+    /// Runs a task to its end even if the client disconnects; the server waits for it before it stops. `None` if it panicked.
+    async fn run_to_end<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> Option<T> {
+        self.tasks.spawn(task).await.ok()
+    }
 }
 
 #[derive(utoipa::OpenApi)]
@@ -92,7 +102,7 @@ impl Modify for KeyScheme {
     }
 }
 
-/// Routes that want a key.
+/// Routes that need an API key.
 fn private() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(sandboxes::create_sandbox, listing::list_sandboxes))
@@ -103,11 +113,11 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(timeouts::connect))
         .routes(routes!(timeouts::connect_v1))
         .routes(routes!(timeouts::resume))
-        .routes(routes!(sleep::pause))
-        .routes(routes!(sleep::recover))
-        .routes(routes!(sleep::archive))
-        .routes(routes!(sleep::resize))
-        .routes(routes!(sleep::hotplug_memory))
+        .routes(routes!(pause::pause))
+        .routes(routes!(pause::recover))
+        .routes(routes!(pause::archive))
+        .routes(routes!(pause::resize))
+        .routes(routes!(pause::hotplug_memory))
         .routes(routes!(commit::commit))
         .routes(routes!(snapshots::fork))
         .routes(routes!(snapshots::clone))
@@ -155,28 +165,28 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(server::check))
 }
 
-/// Routes for everybody.
+/// Routes without an API key.
 fn public() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
         .routes(routes!(server::health))
         .routes(routes!(server::openapi))
-        // Signed links stand for a key.
+        // Authorised by a signed link instead.
         .routes(routes!(build_files::upload))
 }
 
-/// The API as a service.
+/// The routes with all middleware.
 pub fn router(app: Arc<App>) -> Router {
     let key = axum::middleware::from_fn_with_state(Arc::clone(&app), auth::require_key);
     let (private, _) = private().split_for_parts();
     let (public, _) = public().split_for_parts();
-    layers::around(unsupported::routes(private).route_layer(key).merge(public).with_state(app))
+    middleware::wrap(unsupported::routes(private).route_layer(key).merge(public).with_state(app))
 }
 
-/// The description of the API, as it is served and committed.
+/// The OpenAPI document, as it is served and committed.
 pub fn document() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
         let mut document = described();
-        stated::state(&mut document);
+        openapi_bounds::apply(&mut document);
         let mut text = document.to_pretty_json().unwrap_or_default();
         text.push('\n');
         text
@@ -192,7 +202,7 @@ fn described() -> OpenApi {
     document
 }
 
-/// Every operation may answer an error, always in the same form.
+/// Adds the error response, which is the same for every operation.
 fn describe_errors(document: &mut OpenApi) {
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("ErrorBody"))).build();
     let response = ResponseBuilder::new()

@@ -1,4 +1,4 @@
-//! Who asks: API keys. A key is looked up by its SHA-256, so that the time a lookup takes says nothing about the key.
+//! API keys. A key is looked up by its SHA-256, so that the time of a lookup reveals nothing about the key.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,31 +18,31 @@ use sha2::{Digest, Sha256};
 
 use crate::api::App;
 use crate::data_dir;
-use crate::error::{Error, Refusal};
+use crate::error::{ApiError, Error};
 
 /// Id and name of the first team.
 pub const FIRST_TEAM: &str = "default";
-/// A key longer than this is not looked at.
+/// Longer keys are invalid.
 const MAX_KEY_BYTES: usize = 512;
-/// Keys of one team.
+/// Maximum number of keys per team.
 pub const MAX_KEYS: u32 = 1000;
-/// What every key begins with.
+/// Prefix of every key.
 pub const KEY_PREFIX: &str = "e2b_";
-/// Characters that follow.
+/// Number of characters after the prefix.
 pub const KEY_LENGTH: u32 = 40;
 
-/// Who asks.
+/// The authenticated caller of a request.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// Their team.
+    /// The team of the key.
     pub team: TeamId,
-    /// The public id of the key they used.
+    /// The public id of the key.
     pub key: KeyId,
-    /// The key itself, as they sent it.
+    /// The key itself.
     pub secret: Secret,
 }
 
-/// Every valid key.
+/// All valid keys.
 #[derive(Debug, Default)]
 pub struct Keys {
     known: RwLock<HashMap<[u8; 32], Arc<Known>>>,
@@ -57,8 +57,8 @@ struct Known {
 }
 
 impl Keys {
-    /// Reads the keys. On the first start this makes the first team and its first key, and it makes a key too when the key file was
-    /// deleted or holds a key that was; such a new key is in the answer, to be shown once, and in the key file for the command line on this machine.
+    /// Loads the keys. The first start creates the first team and a key. A key is also created if the key file is missing or contains a
+    /// deleted key. A new key is returned, to be shown once, and written to the key file for the command line on this machine.
     pub async fn open(store: &Store, key_file: &Path) -> Result<(Self, Option<Secret>), Error> {
         let keys = Self::default();
         let mut fresh = None;
@@ -66,14 +66,14 @@ impl Keys {
         match teams.first() {
             None => {
                 let team = Team { id: first_team(), name: FIRST_TEAM.into(), created_at: Timestamp::now() };
-                let (key, secret) = make(&team.id, "first");
-                // The file first: after a crash in between there is still no team, and the next start makes another key.
+                let (key, secret) = generate(&team.id, "first");
+                // The file first: after a crash in between there is no team yet, and the next start creates another key.
                 data_dir::write_secret(key_file, &secret)?;
                 store.found(team, key).await?;
                 fresh = Some(secret);
             }
             Some(team) if !holds_key(store, key_file).await? => {
-                let (key, secret) = make(&team.id, "local");
+                let (key, secret) = generate(&team.id, "local");
                 data_dir::write_secret(key_file, &secret)?;
                 store.add_key(key).await?;
                 fresh = Some(secret);
@@ -86,14 +86,14 @@ impl Keys {
         Ok((keys, fresh))
     }
 
-    /// Makes a key for a team, unless the team has too many.
+    /// Creates a key for a team; `None` if the team has too many.
     pub async fn create(
         &self,
         store: &Store,
         team: &TeamId,
         name: &str,
     ) -> Result<Option<(ApiKey, Secret)>, cabana_store::Error> {
-        let (key, secret) = make(team, name);
+        let (key, secret) = generate(team, name);
         if !store.add_key_within(key.clone(), MAX_KEYS).await? {
             return Ok(None);
         }
@@ -101,7 +101,7 @@ impl Keys {
         Ok(Some((key, secret)))
     }
 
-    /// Forgets a key of a team; from here on it is refused.
+    /// Removes a key of a team; from then on it is invalid.
     pub async fn remove(&self, store: &Store, team: TeamId, id: KeyId) -> Result<KeyRemoval, cabana_store::Error> {
         let removal = store.remove_key(team, id.clone()).await?;
         if removal == KeyRemoval::Removed {
@@ -110,7 +110,7 @@ impl Keys {
         Ok(removal)
     }
 
-    /// The last use of a key that is not in the store yet.
+    /// The last use of a key that is not recorded in the store yet.
     pub fn used(&self, hash: &[u8; 32]) -> Option<Timestamp> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner).get(hash).cloned()?;
         match known.used.load(Ordering::Relaxed) {
@@ -124,10 +124,10 @@ impl Keys {
         self.known.write().unwrap_or_else(PoisonError::into_inner).insert(key.hash, Arc::new(known));
     }
 
-    /// Who sent these headers.
-    pub fn caller(&self, headers: &HeaderMap) -> Result<Caller, Refusal> {
-        let Some(text) = sent(headers) else {
-            return Err(Refusal::new(
+    /// Authenticates a request by its headers.
+    pub fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+        let Some(text) = key_in(headers) else {
+            return Err(ApiError::new(
                 ErrorCode::Unauthorized,
                 "No API key was sent; put it into the header X-API-KEY (E2B_API_KEY for the SDKs). On the server it is in the file \
                  `key` of the data directory",
@@ -137,7 +137,7 @@ impl Keys {
             .then(|| hash(text))
             .and_then(|hash| self.known.read().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned());
         let Some(known) = known else {
-            return Err(Refusal::new(
+            return Err(ApiError::new(
                 ErrorCode::Unauthorized,
                 "The API key is not valid on this server; check E2B_API_KEY, and that E2B_API_URL names the server that made it",
             ));
@@ -146,7 +146,7 @@ impl Keys {
         Ok(Caller { team: known.team.clone(), key: known.id.clone(), secret: Secret::new(text) })
     }
 
-    /// Keys that were used since the last call, and when.
+    /// The keys that were used since the last call, and when.
     pub fn take_used(&self) -> Vec<(KeyId, Timestamp)> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         known
@@ -159,15 +159,15 @@ impl Keys {
     }
 }
 
-/// Refuses requests without a valid key, before anything of their body is read.
-pub async fn require_key(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Result<Response, Refusal> {
+/// Rejects requests without a valid key before their body is read.
+pub async fn require_key(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Result<Response, ApiError> {
     let caller = app.keys.caller(request.headers())?;
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
 }
 
-/// The key that a request carries, in either of its forms.
-fn sent(headers: &HeaderMap) -> Option<&str> {
+/// The key in a request's headers.
+fn key_in(headers: &HeaderMap) -> Option<&str> {
     let plain = headers.get(API_KEY_HEADER).and_then(|v| v.to_str().ok()).map(str::trim).filter(|k| !k.is_empty());
     let bearer = || {
         let (scheme, key) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
@@ -184,7 +184,7 @@ fn hash(key: &str) -> [u8; 32] {
     Sha256::digest(key.as_bytes()).into()
 }
 
-/// Whether the key file is there with a key that is valid. One that cannot be read is left alone.
+/// Whether the key file contains a valid key. A file that cannot be read is left alone.
 async fn holds_key(store: &Store, key_file: &Path) -> Result<bool, Error> {
     match std::fs::read_to_string(key_file) {
         Ok(text) => {
@@ -195,8 +195,8 @@ async fn holds_key(store: &Store, key_file: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Makes a key of E2B's form.
-fn make(team: &TeamId, name: &str) -> (ApiKey, Secret) {
+/// Generates a key in E2B's form.
+fn generate(team: &TeamId, name: &str) -> (ApiKey, Secret) {
     let random: [u8; 20] = rand::random();
     let hex: String = random.iter().map(|b| format!("{b:02x}")).collect();
     let text = format!("{KEY_PREFIX}{hex}");
@@ -222,18 +222,18 @@ mod tests {
         let headers = |pairs: &[(&'static str, &'static str)]| -> HeaderMap {
             pairs.iter().map(|(n, v)| (n.parse().expect("name"), http::HeaderValue::from_static(v))).collect()
         };
-        assert_eq!(sent(&headers(&[("x-api-key", "a")])), Some("a"));
-        assert_eq!(sent(&headers(&[("authorization", "Bearer b")])), Some("b"));
-        assert_eq!(sent(&headers(&[("authorization", "bearer  b ")])), Some("b"));
-        assert_eq!(sent(&headers(&[("authorization", "Bearer b"), ("x-api-key", "a")])), Some("a"));
-        assert_eq!(sent(&headers(&[("authorization", "Bearer b"), ("x-api-key", "")])), Some("b"));
-        assert_eq!(sent(&headers(&[("authorization", "Basic b")])), None);
-        assert_eq!(sent(&headers(&[])), None);
+        assert_eq!(key_in(&headers(&[("x-api-key", "a")])), Some("a"));
+        assert_eq!(key_in(&headers(&[("authorization", "Bearer b")])), Some("b"));
+        assert_eq!(key_in(&headers(&[("authorization", "bearer  b ")])), Some("b"));
+        assert_eq!(key_in(&headers(&[("authorization", "Bearer b"), ("x-api-key", "a")])), Some("a"));
+        assert_eq!(key_in(&headers(&[("authorization", "Bearer b"), ("x-api-key", "")])), Some("b"));
+        assert_eq!(key_in(&headers(&[("authorization", "Basic b")])), None);
+        assert_eq!(key_in(&headers(&[])), None);
     }
 
     #[test]
     fn made_keys_have_e2bs_form() {
-        let (key, secret) = make(&first_team(), "n");
+        let (key, secret) = generate(&first_team(), "n");
         let text = secret.expose();
         assert_eq!(text.len(), 44);
         assert!(text.starts_with("e2b_") && text[4..].bytes().all(|b| b.is_ascii_hexdigit()));

@@ -1,7 +1,9 @@
-//! Configuration of the server: one typed struct, layers that fill it, and where each value came from.
-//! `defaults.toml` beside this file is the reference.
+//! Configuration of the server: one typed struct, filled from several sources (`load.rs`).
+//!
+//! To add a setting: add it to `defaults.toml` beside this file, with its description and environment variable, and to the struct here; if it
+//! needs a range, to [`Config::check`].
 
-mod layers;
+mod load;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -13,56 +15,56 @@ use cabana_types::Secret;
 use cabana_types::limits::{CPU_COUNT, DISK_MB, MAX_TIMEOUT_SECONDS, MEMORY_MB};
 use serde::Deserialize;
 
-pub use layers::{Loaded, Source};
+pub use load::{Loaded, Source};
 
 /// The compiled-in defaults, commented.
 pub const DEFAULTS: &str = include_str!("defaults.toml");
-/// The configuration file that is read if it is there.
+/// The configuration file that is read if it exists.
 pub const DEFAULT_FILE: &str = "/etc/cabana/config.toml";
 
-/// Everything that can be set.
+/// All settings. `defaults.toml` documents each.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Where the API and the sandboxes' ports are served.
+    /// Address of the listener.
     pub listen: SocketAddr,
-    /// Whether that may be beyond loopback without TLS.
+    /// Allows an address other than loopback without TLS.
     pub allow_insecure_listen: bool,
-    /// Everything that the server keeps.
+    /// Directory of all persistent data.
     pub data_dir: PathBuf,
     /// Domain under which sandboxes have host names; empty for none.
     pub domain: String,
-    /// Encryption of the listener.
+    /// TLS of the listener.
     pub tls: Tls,
-    /// What sandboxes may use.
+    /// Limits of sandboxes.
     pub limits: Limits,
-    /// Their network.
+    /// Network of sandboxes.
     pub network: Network,
-    /// Their isolation.
+    /// Isolation of sandboxes.
     pub isolation: Isolation,
-    /// Their disks.
+    /// Disks of sandboxes.
     pub pool: Pool,
-    /// What is measured.
+    /// Sampling of resource usage.
     pub metrics: Metrics,
-    /// How events are sent to webhooks.
+    /// Delivery of events to webhooks.
     pub webhooks: Webhooks,
-    /// How templates are built.
+    /// Builds of templates.
     pub builds: Builds,
-    /// Where their images come from.
+    /// Sources of images.
     pub images: Sources,
-    /// How sandboxes sleep.
+    /// Pausing with memory.
     pub pause: Pause,
-    /// Where the disks of long-sleeping sandboxes go.
+    /// Storage of archived disks.
     pub archive: Archive,
-    /// How long things are kept.
+    /// How long data is kept.
     pub retention: Retention,
 }
 
-/// Encryption of the listener.
+/// TLS of the listener.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
-    /// Whether there is any, and where its certificate comes from.
+    /// Whether TLS is on, and where the certificate comes from.
     pub mode: TlsMode,
     /// File with the certificate and its chain.
     pub certificate: PathBuf,
@@ -74,49 +76,49 @@ pub struct Tls {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TlsMode {
-    /// There is none: plain HTTP.
+    /// No TLS: plain HTTP.
     Off,
-    /// An authority of the server's own.
+    /// An internal certificate authority.
     Internal,
-    /// Files of the operator.
+    /// Files, provided by the operator.
     Files,
 }
 
-/// What sandboxes may use.
+/// Limits of sandboxes.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// Most sandboxes at once.
+    /// Maximum number of running sandboxes.
     pub max_sandboxes: u32,
-    /// Virtual CPUs of a sandbox that asks for none.
+    /// Default number of virtual CPUs.
     pub cpu_count: u32,
-    /// Memory of a sandbox that asks for none, MiB.
+    /// Default memory, MiB.
     pub memory_mb: u32,
-    /// Disk of a sandbox that asks for none, MiB.
+    /// Default disk size, MiB.
     pub disk_mb: u32,
-    /// Most virtual CPUs of one sandbox; 0 for the machine's.
+    /// Maximum number of virtual CPUs of one sandbox; 0 for the machine's.
     pub max_cpu_count: u32,
-    /// Most memory of one sandbox, MiB; 0 for the machine's.
+    /// Maximum memory of one sandbox, MiB; 0 for the machine's.
     pub max_memory_mb: u32,
-    /// Largest disk of one sandbox, MiB; 0 for no bound of its own.
+    /// Maximum disk size of one sandbox, MiB; 0 for no limit.
     pub max_disk_mb: u32,
-    /// Longest life of a sandbox from now, hours.
+    /// Longest timeout of a sandbox, hours.
     pub max_timeout_hours: u32,
-    /// How long a sandbox may take to come up, seconds.
+    /// Timeout of the creation of a sandbox, seconds.
     pub start_seconds: u32,
-    /// How long its start and ready commands may take after that, seconds.
+    /// Timeout of its start and ready commands, seconds.
     pub ready_seconds: u32,
-    /// Most sandboxes of one team, those that sleep or failed included.
+    /// Maximum number of sandboxes of one team, including paused and failed ones.
     pub max_team_sandboxes: u32,
-    /// Most snapshots of one team.
+    /// Maximum number of snapshots of one team.
     pub max_team_snapshots: u32,
 }
 
-/// The sandboxes' network.
+/// Network of sandboxes.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
-    /// Slots that are kept ready.
+    /// Number of slots that are prepared in advance.
     pub spare_slots: u32,
     /// Name servers; empty for the machine's.
     pub resolvers: Vec<IpAddr>,
@@ -134,25 +136,25 @@ pub struct Isolation {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
-    /// What it is made of.
+    /// The kind of pool.
     pub kind: PoolKind,
     /// Size of its image, GiB; 0 for a share of what is free.
     pub image_gb: u32,
 }
 
-/// What the storage pool is made of.
+/// Kind of the storage pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PoolKind {
-    /// The best that the machine can do.
+    /// btrfs if possible, otherwise directories.
     Auto,
-    /// btrfs, or an error.
+    /// btrfs.
     Btrfs,
     /// Plain directories, without disk limits.
     Directory,
 }
 
-/// What is measured.
+/// Sampling of resource usage.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metrics {
@@ -160,17 +162,17 @@ pub struct Metrics {
     pub interval_seconds: u32,
 }
 
-/// How templates are built.
+/// Builds of templates.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Builds {
-    /// Largest archive that is taken from a client, MiB.
+    /// Largest uploaded archive, MiB.
     pub max_upload_mb: u32,
-    /// Archives of a team that are kept, MiB.
+    /// Total size of the archives kept per team, MiB.
     pub max_team_uploads_mb: u32,
-    /// Builds at the same time; others wait.
+    /// Maximum number of concurrent builds; others wait.
     pub concurrent: u32,
-    /// How long one may take, minutes.
+    /// Timeout of a build, minutes.
     pub timeout_minutes: u32,
     /// Days for which results of steps, images and uploads are kept after their last use.
     pub cache_days: u32,
@@ -178,31 +180,31 @@ pub struct Builds {
     pub keep_untagged_days: u32,
 }
 
-/// How events are sent to webhooks.
+/// Delivery of events to webhooks.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Webhooks {
-    /// Whether to this machine and to private networks too.
+    /// Allows webhooks on this machine and in private networks.
     pub allow_private: bool,
-    /// How long a receiver may take, seconds.
+    /// Timeout of one delivery, seconds.
     pub timeout_seconds: u32,
-    /// How long after a failure it is tried again, seconds; twice as long after each further one.
+    /// First retry delay, seconds; doubled after each failure.
     pub retry_seconds: u32,
 }
 
-/// How sandboxes sleep.
+/// Pausing with memory.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pause {
-    /// Whether the memory of those that sleep with it is given back as far as the kernel can.
+    /// Whether to reclaim the memory of paused sandboxes as far as the kernel can.
     pub reclaim_memory: bool,
-    /// How many may sleep with their memory; 0 for any number.
+    /// Maximum number of sandboxes paused with memory; 0 for no limit.
     pub max_in_memory: u32,
-    /// How much they may hold together, MiB; 0 for half of the machine's.
+    /// Maximum memory of all paused sandboxes, MiB; 0 for half of the machine's.
     pub max_memory_mb: u32,
 }
 
-/// Where the disks of long-sleeping sandboxes go.
+/// Storage of archived disks.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Archive {
@@ -212,29 +214,29 @@ pub struct Archive {
     pub endpoint: String,
     /// The bucket's region.
     pub region: String,
-    /// Who we are to the service.
+    /// Access key id.
     pub key_id: String,
-    /// The key's secret.
+    /// Secret access key.
     pub secret: Secret,
     /// Whether the endpoint may be `http://`.
     pub allow_http: bool,
 }
 
-/// How long things are kept.
+/// How long data is kept.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Retention {
-    /// Days for which an ended sandbox is remembered.
+    /// Days for which the row of an ended sandbox is kept.
     pub tombstone_days: u32,
-    /// Days asleep after which a sandbox is archived; 0 for never.
+    /// Days after which a paused sandbox is archived; 0 for never.
     pub archive_after_days: u32,
-    /// Days asleep after which only what its owner marked is kept of a sandbox; 0 for never.
+    /// Days after which a paused sandbox is recycled; 0 for never.
     pub recycle_after_days: u32,
     /// Hours for which the disk of a failed sandbox is kept.
     pub failed_hours: u32,
 }
 
-/// What is wrong with the configuration.
+/// Why the configuration is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file could not be read.
@@ -246,18 +248,18 @@ pub enum ConfigError {
         #[source]
         source: std::io::Error,
     },
-    /// A layer makes no sense.
+    /// A value is invalid.
     #[error("{origin}: {message}")]
     Invalid {
-        /// Where the value came from.
+        /// Where the value comes from.
         origin: Source,
-        /// What is wrong with it, and what to do.
+        /// What is wrong, and what to do.
         message: String,
     },
 }
 
 impl Config {
-    /// The domain as it was set, if it was.
+    /// The configured domain, if there is one.
     pub fn domain(&self) -> Option<String> {
         (!self.domain.is_empty()).then(|| self.domain.clone())
     }
@@ -268,34 +270,34 @@ impl Config {
         Some(domain.rsplit_once(':').map_or(domain.as_str(), |(name, _)| name).to_ascii_lowercase())
     }
 
-    /// The domain as clients are told it: with the listener's port, unless another was set or it is the usual one.
+    /// The domain for clients: with the listener's port, unless another was configured or it is the default port.
     pub fn public_domain(&self, port: u16) -> Option<String> {
         let domain = self.domain()?;
-        let told = self.is_encrypted() && port != HTTPS_PORT && !domain.contains(':');
-        Some(if told { format!("{domain}:{port}") } else { domain })
+        let add_port = self.is_encrypted() && port != HTTPS_PORT && !domain.contains(':');
+        Some(if add_port { format!("{domain}:{port}") } else { domain })
     }
 
-    /// Whether the listener speaks TLS.
+    /// Whether the listener uses TLS.
     pub fn is_encrypted(&self) -> bool {
         self.tls.mode != TlsMode::Off
     }
 
-    /// Where the server's own certificate authority is.
+    /// Directory of the internal certificate authority.
     pub fn tls_dir(&self) -> PathBuf {
         self.data_dir.join("tls")
     }
 
-    /// The certificate of the server's own authority.
+    /// Certificate of the internal authority.
     pub fn ca_file(&self) -> PathBuf {
         self.tls_dir().join("ca.pem")
     }
 
-    /// The database.
+    /// The database file.
     pub fn database(&self) -> PathBuf {
         self.data_dir.join("cabana.db")
     }
 
-    /// Where the disks of long-sleeping sandboxes go.
+    /// Settings of cold storage.
     pub fn cold_storage(&self) -> ColdConfig {
         let archive = &self.archive;
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
@@ -311,12 +313,12 @@ impl Config {
         }
     }
 
-    /// The file with the first key, for the command line on this machine.
+    /// The file with an API key for the command line on this machine.
     pub fn key_file(&self) -> PathBuf {
         self.data_dir.join("key")
     }
 
-    /// Checks what types cannot: the setting at fault and what to do.
+    /// Checks what types cannot. An error names the setting and what to do.
     fn check(&self) -> Result<(), (&'static str, String)> {
         if !self.listen.ip().is_loopback() && !self.is_encrypted() && !self.allow_insecure_listen {
             return Err((
@@ -394,7 +396,7 @@ impl Config {
     }
 }
 
-/// The port of https:// URLs that name none.
+/// The default port of https:// URLs.
 const HTTPS_PORT: u16 = 443;
 
 #[allow(clippy::cast_possible_truncation, reason = "720")]

@@ -1,4 +1,4 @@
-//! The errors of the server, and the one table from them to answers of the API. The edge has answers of its own.
+//! Errors of the server: why it could not start ([`Error`]), and errors of the API ([`ApiError`]) with the HTTP status of each.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::lifecycle;
 
-/// Why the server could not start or go on.
+/// Why the server could not start or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The configuration makes no sense.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] crate::config::ConfigError),
     /// An operation on a file or directory failed.
@@ -36,7 +36,7 @@ pub enum Error {
         /// The data directory.
         path: PathBuf,
     },
-    /// The address cannot be listened on.
+    /// Listening failed.
     #[error("cannot listen on {address}")]
     Listen {
         /// Which.
@@ -45,22 +45,22 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// What builds need is not there.
+    /// The directories of builds could not be opened.
     #[error("open the directories of builds")]
     Builds(#[source] std::io::Error),
-    /// There is no encryption.
-    #[error("encrypt the listener")]
-    Tls(#[from] crate::tls::TlsError),
+    /// TLS could not be set up.
+    #[error("set up TLS for the listener")]
+    Tls(#[from] cabana_edge::tls::TlsError),
     /// The pool or the isolation could not be opened; mostly the machine lacks something.
     #[error(transparent)]
     Machine(Box<dyn std::error::Error + Send + Sync>),
     /// The template `base` could not be built.
     #[error("the template base could not be made")]
     BaseTemplate(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A task failed without which the server cannot go on.
+    /// A task failed that the server cannot run without.
     #[error(transparent)]
     Fatal(#[from] cabana_supervisor::Fatal),
-    /// Serving ended with an error.
+    /// The listener failed.
     #[error("serve")]
     Serve(#[source] std::io::Error),
     /// The store failed.
@@ -74,18 +74,18 @@ pub enum Error {
     Storage(#[from] cabana_storage::Error),
 }
 
-/// A request that is not granted: the answer's code and what to do next.
+/// An error response of the API: a code, and a message that says what to do next.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct ApiError {
     code: ErrorCode,
     message: String,
 }
 
-/// Tells E2B's clients whether to try again by themselves.
+/// Tells E2B's clients whether to retry.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("should-retry");
 
-impl Refusal {
-    /// A refusal with a message that says what to do next.
+impl ApiError {
+    /// An error with a message that says what to do next.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
@@ -95,7 +95,7 @@ impl Refusal {
         Self::new(ErrorCode::InvalidRequest, message)
     }
 
-    /// There is no such sandbox, or it is not the caller's.
+    /// The sandbox does not exist, or belongs to another team.
     pub fn no_sandbox(id: &str) -> Self {
         Self::new(
             ErrorCode::SandboxNotFound,
@@ -103,7 +103,7 @@ impl Refusal {
         )
     }
 
-    /// There is no such build of the template.
+    /// The template has no such build.
     pub fn no_build(id: &str) -> Self {
         Self::new(
             ErrorCode::BuildNotFound,
@@ -111,7 +111,7 @@ impl Refusal {
         )
     }
 
-    /// The sandbox failed, and what to do.
+    /// The sandbox has failed.
     pub fn failed(id: &SandboxId, cause: &cabana_types::sandbox::EndCause) -> Self {
         Self::new(
             ErrorCode::SandboxNotFound,
@@ -119,23 +119,23 @@ impl Refusal {
         )
     }
 
-    /// The sandbox is gone, and why.
+    /// The sandbox has ended.
     pub fn ended(id: &SandboxId, cause: &cabana_types::sandbox::EndCause) -> Self {
         Self::new(ErrorCode::SandboxNotFound, format!("Sandbox {id} {}; create a new one", cause.describe()))
     }
 
-    /// A fault of ours. The log has the details, the answer does not.
+    /// A fault of the server. The details are in the log, not in the response.
     pub fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
-        tracing::error!(error = cabana_types::error::chain(error), "a request failed");
+        tracing::error!(error = cabana_types::error::chain(error), "request failed");
         Self::new(ErrorCode::Internal, "The server failed; its log says more under the id in the header x-request-id")
     }
 
-    /// What it says.
+    /// The message.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The code of the answer.
+    /// The code.
     pub fn code(&self) -> ErrorCode {
         self.code
     }
@@ -165,7 +165,7 @@ pub fn status(code: ErrorCode) -> StatusCode {
         ErrorCode::SandboxUnresponsive => StatusCode::BAD_GATEWAY,
         ErrorCode::StorageFull => StatusCode::INSUFFICIENT_STORAGE,
         ErrorCode::ServiceUnavailable | ErrorCode::GuestUnresponsive => StatusCode::SERVICE_UNAVAILABLE,
-        // A status that no client tries again by itself: what failed would fail again.
+        // A status that clients do not retry by themselves: it would fail again.
         ErrorCode::SandboxChangeFailed
         | ErrorCode::SandboxCreateFailed
         | ErrorCode::SandboxNotReady
@@ -173,13 +173,13 @@ pub fn status(code: ErrorCode) -> StatusCode {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = status(self.code);
         let body = ErrorBody { code: status.as_u16(), message: self.message, error_code: Some(self.code) };
         let mut response = (status, Json(body)).into_response();
         match self.code {
-            // Room does not appear within the seconds that clients would wait: tell the caller at once.
+            // Capacity does not become free within the seconds that clients would retry.
             ErrorCode::SandboxCapacityUnavailable | ErrorCode::LimitReached | ErrorCode::GuestUnresponsive => {
                 response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
             }
@@ -196,13 +196,13 @@ impl IntoResponse for Refusal {
     }
 }
 
-impl From<cabana_types::limits::OutOfRange> for Refusal {
+impl From<cabana_types::limits::OutOfRange> for ApiError {
     fn from(error: cabana_types::limits::OutOfRange) -> Self {
         Self::invalid(error.to_string())
     }
 }
 
-impl From<cabana_store::Error> for Refusal {
+impl From<cabana_store::Error> for ApiError {
     fn from(error: cabana_store::Error) -> Self {
         match error {
             cabana_store::Error::NoSandbox(id) => Self::no_sandbox(id.as_str()),
@@ -241,7 +241,7 @@ impl From<cabana_store::Error> for Refusal {
     }
 }
 
-impl From<lifecycle::CreateError> for Refusal {
+impl From<lifecycle::CreateError> for ApiError {
     fn from(error: lifecycle::CreateError) -> Self {
         use lifecycle::CreateError as E;
         match error {
@@ -284,7 +284,7 @@ impl From<lifecycle::CreateError> for Refusal {
     }
 }
 
-impl From<lifecycle::ChangeError> for Refusal {
+impl From<lifecycle::ChangeError> for ApiError {
     fn from(error: lifecycle::ChangeError) -> Self {
         use lifecycle::ChangeError as E;
         let text = error.to_string();
@@ -332,7 +332,7 @@ impl From<lifecycle::ChangeError> for Refusal {
     }
 }
 
-impl From<crate::builds::StartError> for Refusal {
+impl From<crate::builds::StartError> for ApiError {
     fn from(error: crate::builds::StartError) -> Self {
         use crate::builds::StartError as E;
         match error {
@@ -343,19 +343,19 @@ impl From<crate::builds::StartError> for Refusal {
     }
 }
 
-fn refuse_launch(id: &SandboxId, source: &cabana_runtime::Error) -> Refusal {
+fn refuse_launch(id: &SandboxId, source: &cabana_runtime::Error) -> ApiError {
     use cabana_runtime::Error as E;
     let text = cabana_types::error::chain(source);
     match source {
         E::Full { limit } => lifecycle::CreateError::Capacity { limit: *limit }.into(),
-        E::NoBuild(build) => Refusal::new(
+        E::NoBuild(build) => ApiError::new(
             ErrorCode::TemplateNotReady,
             format!("The root filesystem of the template's build {build} is missing on this server; build it again"),
         ),
         _ if is_disk_full(source) => {
-            Refusal::new(ErrorCode::StorageFull, format!("The server's disk is full; free some space ({text})"))
+            ApiError::new(ErrorCode::StorageFull, format!("The server's disk is full; free some space ({text})"))
         }
-        _ => Refusal::new(ErrorCode::SandboxCreateFailed, format!("Sandbox {id} could not be created: {text}")),
+        _ => ApiError::new(ErrorCode::SandboxCreateFailed, format!("Sandbox {id} could not be created: {text}")),
     }
 }
 
@@ -373,7 +373,7 @@ fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-/// A text from outside, short enough to be repeated in an answer.
+/// Truncates a text of a client so that it can be repeated in a response.
 pub fn short(text: &str) -> String {
     let kept: String = text.chars().filter(|c| !c.is_control()).take(64).collect();
     if kept.chars().count() < text.chars().count() { format!("{kept}…") } else { kept }
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_from_outside_are_cut() {
+    fn texts_of_clients_are_truncated() {
         assert_eq!(short("abc\r\n"), "abc…");
         assert_eq!(short(&"x".repeat(100)).chars().count(), 65);
     }

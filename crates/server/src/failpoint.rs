@@ -19,11 +19,11 @@ mod on {
     static FILE: LazyLock<Option<PathBuf>> = LazyLock::new(|| std::env::var_os("CABANA_FAILPOINT").map(Into::into));
     const EVERY: Duration = Duration::from_millis(50);
 
-    /// Dies here, if a test asked for it.
+    /// Kills this process if a test has set this failpoint.
     pub(crate) fn hit(name: &str) {
         let Some(file) = FILE.as_ref() else { return };
-        if std::fs::read_to_string(file).is_ok_and(|asked| asked.trim() == name) {
-            // Once only: the next server must get past it.
+        if std::fs::read_to_string(file).is_ok_and(|text| text.trim() == name) {
+            // Only once, so that the next server gets past it.
             let _ = std::fs::remove_file(file);
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         }
@@ -50,9 +50,9 @@ mod on {
 
 #[cfg(not(feature = "failpoints"))]
 mod off {
-    /// Nothing.
+    /// Does nothing in this build.
     pub(crate) fn hit(_name: &str) {}
 
-    /// Nothing.
+    /// Does nothing in this build.
     pub(crate) fn panic_tasks(_supervisor: &cabana_supervisor::Supervisor) {}
 }

@@ -43,8 +43,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{self, Config};
-use crate::directory::{Activity, Directory, Route};
 use crate::failpoint;
+use cabana_edge::directory::{Directory, Route};
 use expiry::Expiry;
 use paused_memory::MemoryBudget;
 use registry::{Entry, Registry};
@@ -227,7 +227,7 @@ impl Lifecycle {
             link: live.link,
             access_token: sandbox.access_token.clone(),
             traffic: sandbox.traffic.clone(),
-            activity: Arc::new(Activity::default()),
+            in_flight: Arc::default(),
             gone: gone.clone(),
         });
         self.expiry.set(&live.id, sandbox.end_at, Timestamp::now());

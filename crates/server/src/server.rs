@@ -1,9 +1,11 @@
-//! Putting the parts together: what starts in which order, what stops in which order.
+//! Composes the parts: what starts and stops in which order.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cabana_edge::tls::{Tls, TlsError};
+use cabana_edge::{AutoResume, Directory, Edge, ResumeError, Route, listener};
 use cabana_runtime::Isolations;
 use cabana_storage::ColdStore;
 use cabana_store::{Boot, BuildStatus, Given, Store};
@@ -12,29 +14,30 @@ use cabana_types::{BuildId, Resources, SandboxId, Secret, TemplateId};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::api::{self, App};
 use crate::auth::{FIRST_TEAM, Keys};
-use crate::bounds::Bounds;
 use crate::builds::Builds;
-use crate::config::Config;
+use crate::config::{Config, TlsMode};
 use crate::data_dir::DataDir;
-use crate::directory::Directory;
-use crate::edge::{self, Absent, Edge, Sleepers};
 use crate::error::Error;
 use crate::failpoint;
-use crate::lifecycle::{AutoResume, ChangeError, Lifecycle, why_not_running};
-use crate::tls::Tls;
+use crate::lifecycle::{self, ChangeError, Lifecycle, why_not_running};
+use crate::resource_limits::ResourceLimits;
 use crate::webhooks::Courier;
 
-/// How often the use of keys is written down.
-const NOTE_KEYS_EVERY: Duration = Duration::from_secs(30);
+/// How often the use of API keys is recorded.
+const RECORD_KEYS_EVERY: Duration = Duration::from_secs(30);
 
-/// How long the last write of key uses may take.
+/// How long the last recording of key uses may take.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a stopping server waits for tasks of requests.
+const TASKS_GRACE: Duration = Duration::from_secs(5);
 
-/// A server that has taken up what an earlier one left, and listens.
+/// A server that has recovered its sandboxes and listens.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -44,13 +47,13 @@ pub struct Server {
     directory: Arc<Directory>,
     fresh_key: Option<Secret>,
     supervisor: Supervisor,
-    // Last: the directory is let go when everything else is.
+    // Last, so that the lock on the directory is released after everything else.
     _data_dir: DataDir,
 }
 
 impl Server {
-    /// Opens the store, takes up what is there, and listens; requests wait until [`Server::run`]. The caller takes the data directory first,
-    /// because the backend keeps things there too. The supervisor runs all long-lived tasks.
+    /// Opens the store, recovers, and listens; requests wait until [`Server::run`]. The caller locks the data directory first, because the
+    /// backend uses it too. The supervisor runs all long-lived tasks.
     pub async fn start(
         config: &Config,
         data_dir: DataDir,
@@ -60,10 +63,10 @@ impl Server {
         let failed = |source| Error::Listen { address: config.listen, source };
         let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let tls = Tls::open(config)?;
+        let tls = open_tls(config)?;
         let store = Store::open_supervised(&config.database(), &supervisor).await?;
         let (keys, fresh_key) = Keys::open(&store, &config.key_file()).await?;
-        let bounds = Bounds::new(&config.limits);
+        let limits = ResourceLimits::new(&config.limits);
         let directory = Arc::new(Directory::default());
         let cold = Arc::new(ColdStore::open(&config.cold_storage()).await?);
         let lifecycle = Lifecycle::new(store.clone(), backend, cold, Arc::clone(&directory), config);
@@ -73,17 +76,18 @@ impl Server {
         let builds = Builds::open(store.clone(), Arc::clone(&lifecycle), config, &supervisor).await?;
         let upload_key = upload_key(&store).await?;
         let webhooks = config.webhooks.clone();
-        let app = App { store, lifecycle, keys, bounds, domain, webhooks, builds, upload_key };
+        let app =
+            App { store, lifecycle, keys, limits, domain, webhooks, builds, upload_key, tasks: TaskTracker::new() };
         let app = Arc::new(app);
         Ok(Self { listener, address, tls, app, directory, fresh_key, supervisor, _data_dir: data_dir })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// A key that was made by this start, to be shown once. It is also in the key file.
+    /// The API key that this start created, to be shown once. It is also in the key file.
     pub fn fresh_key(&self) -> Option<&Secret> {
         self.fresh_key.as_ref()
     }
@@ -93,22 +97,22 @@ impl Server {
         Templates { app: Arc::clone(&self.app) }
     }
 
-    /// Serves until `shutdown`, or until a task fails without which the server cannot go on. Sandboxes stay up.
+    /// Serves until `shutdown`, or until a task fails that the server cannot run without. Sandboxes keep running.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
         let Self { listener, tls, app, directory, supervisor, _data_dir: data_dir, .. } = self;
-        let asleep = Arc::new(Asleep { app: Arc::clone(&app) });
-        let edge = Edge::new(directory, app.domain.clone(), asleep).with_disk_used(disk_used(&app.lifecycle));
+        let auto_resume = Arc::new(ResumeByRequest { app: Arc::clone(&app) });
+        let edge = Edge::new(directory, app.domain.clone(), auto_resume).with_disk_used(disk_used(&app.lifecycle));
         let edge = Arc::new(edge);
         let fatal = end_on_fatal(supervisor.clone(), shutdown.clone());
         failpoint::panic_tasks(&supervisor);
         let courier = Courier::start(app.store.clone(), &app.webhooks, &supervisor);
         let key_uses = supervisor.scope();
-        let noted = Arc::clone(&app);
-        key_uses.restart("API key uses", Restart::forever(), move |stop| note_keys(Arc::clone(&noted), stop));
+        let recorded = Arc::clone(&app);
+        key_uses.restart("API key uses", Restart::forever(), move |stop| record_keys(Arc::clone(&recorded), stop));
         let api = api::router(Arc::clone(&app));
         let served = match &tls {
             Some(tls) => {
-                let serving = edge::listener::serve_tls(listener, edge, api, tls, shutdown.clone());
+                let serving = listener::serve_tls(listener, edge, api, tls, shutdown.clone());
                 let (served, ()) = tokio::join!(
                     async {
                         let served = serving.await;
@@ -119,11 +123,15 @@ impl Server {
                 );
                 served
             }
-            None => edge::listener::serve(listener, edge, api, shutdown.clone()).await,
+            None => listener::serve(listener, edge, api, shutdown.clone()).await,
         };
-        // Serving may also have ended with an error.
+        // The listener may also have failed.
         shutdown.cancel();
         app.builds.stop().await;
+        app.tasks.close();
+        if timeout(TASKS_GRACE, app.tasks.wait()).await.is_err() {
+            tracing::warn!(open = app.tasks.len(), "requests are still being handled at shutdown");
+        }
         app.lifecycle.stop().await;
         courier.stop().await;
         key_uses.stop(STOP_TIMEOUT).await;
@@ -136,29 +144,18 @@ impl Server {
     }
 }
 
-/// Runs a server from its start to `shutdown`.
-pub async fn serve(
-    config: &Config,
-    data_dir: DataDir,
-    backend: Arc<Isolations>,
-    supervisor: Supervisor,
-    shutdown: CancellationToken,
-) -> Result<(), Error> {
-    Server::start(config, data_dir, backend, supervisor).await?.run(shutdown).await
-}
-
-/// A template whose root filesystem is made outside of the server.
+/// A template whose root filesystem is built outside of the server.
 #[derive(Debug, Clone)]
 pub struct TemplateSpec {
     /// Its alias, `base`.
     pub alias: String,
     /// The build that holds its root filesystem.
     pub build: BuildId,
-    /// Whether that is there yet.
+    /// Whether that is finished.
     pub ready: bool,
-    /// What its sandboxes get unless they ask for something else.
+    /// Default resources of its sandboxes.
     pub resources: Resources,
-    /// What they boot with.
+    /// Boot settings of its sandboxes.
     pub boot: Boot,
 }
 
@@ -169,7 +166,7 @@ pub struct Templates {
 }
 
 impl Templates {
-    /// The finished build that a template of the first team starts from, if there is one.
+    /// The finished build of a template of the first team, if there is one.
     pub async fn build_of(&self, alias: &str) -> Result<Option<BuildId>, Error> {
         let team = first_team();
         let template = self.app.store.template_by_alias(&team, None, alias).await?;
@@ -177,8 +174,8 @@ impl Templates {
         Ok(build.map(|b| b.id))
     }
 
-    /// Makes sure that the first team has this template, for every team to use. With `ready: false` it announces a template that is still
-    /// being built: creations are then told to wait. An announced build never replaces a finished one.
+    /// Registers a template of the first team that every team may use. With `ready: false` it is still being built, and creations fail with a
+    /// message to wait. Such a build never replaces a finished one.
     pub async fn ensure(&self, spec: TemplateSpec) -> Result<TemplateId, Error> {
         let given = Given {
             id: TemplateId::from_random(rand::random()),
@@ -195,7 +192,7 @@ impl Templates {
     }
 }
 
-/// What links for uploads are signed with: the same after a restart, so that links stay good.
+/// The key that signs upload links. It is stored, so that links stay valid after a restart.
 async fn upload_key(store: &Store) -> Result<Secret, Error> {
     const SETTING: &str = "upload_key";
     if let Some(key) = store.setting(SETTING).await? {
@@ -211,33 +208,35 @@ fn first_team() -> cabana_types::TeamId {
     FIRST_TEAM.parse().expect("the first team's id is a valid one")
 }
 
-/// Tells the edge about sandboxes that are not up.
+/// Resumes sandboxes for the edge.
 #[derive(Debug)]
-struct Asleep {
+struct ResumeByRequest {
     app: Arc<App>,
 }
 
-impl Sleepers for Asleep {
-    fn touch<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Absent> {
+impl AutoResume for ResumeByRequest {
+    fn resume<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Result<Arc<Route>, ResumeError>> {
         Box::pin(async move {
             match self.app.lifecycle.auto_resume(id).await {
-                AutoResume::Resumed(route) => Absent::Woken(route),
-                AutoResume::NotFound(reason) => Absent::Gone(reason),
-                AutoResume::Failed(ChangeError::Ended { .. }) => Absent::Gone(self.why(id).await),
-                AutoResume::Failed(error) => Absent::Failed {
-                    full: matches!(error, ChangeError::Capacity { .. }),
-                    message: cabana_types::error::chain(&error),
-                },
+                lifecycle::AutoResume::Resumed(route) => Ok(route),
+                lifecycle::AutoResume::NotFound(reason) => Err(ResumeError::NotFound(reason)),
+                lifecycle::AutoResume::Failed(ChangeError::Ended { .. }) => {
+                    Err(ResumeError::NotFound(self.reason(id).await))
+                }
+                lifecycle::AutoResume::Failed(error @ ChangeError::Capacity { .. }) => {
+                    Err(ResumeError::AtCapacity(cabana_types::error::chain(&error)))
+                }
+                lifecycle::AutoResume::Failed(error) => Err(ResumeError::Failed(cabana_types::error::chain(&error))),
             }
         })
     }
 
-    fn why<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Option<String>> {
+    fn reason<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move { why_not_running(&self.app.store.sandbox(id).await.ok().flatten()?) })
     }
 }
 
-fn disk_used(lifecycle: &Arc<Lifecycle>) -> edge::DiskUsed {
+fn disk_used(lifecycle: &Arc<Lifecycle>) -> cabana_edge::DiskUsed {
     let lifecycle = Arc::clone(lifecycle);
     Arc::new(move |id| {
         let (lifecycle, id) = (Arc::clone(&lifecycle), id.clone());
@@ -245,7 +244,7 @@ fn disk_used(lifecycle: &Arc<Lifecycle>) -> edge::DiskUsed {
     })
 }
 
-/// Cancels `shutdown` if a task fails without which the server cannot go on, and returns that failure.
+/// Cancels `shutdown` if a task fails that the server cannot run without, and returns that failure.
 fn end_on_fatal(
     supervisor: Supervisor,
     shutdown: CancellationToken,
@@ -261,21 +260,32 @@ fn end_on_fatal(
     })
 }
 
-/// Writes from time to time which keys were used, and once more at the end.
-async fn note_keys(app: Arc<App>, stop: CancellationToken) {
+/// Records from time to time which API keys were used, and once more on shutdown.
+async fn record_keys(app: Arc<App>, stop: CancellationToken) {
     loop {
         let ended = tokio::select! {
             () = stop.cancelled() => true,
-            () = tokio::time::sleep(NOTE_KEYS_EVERY) => false,
+            () = tokio::time::sleep(RECORD_KEYS_EVERY) => false,
         };
         let used = app.keys.take_used();
         if !used.is_empty()
             && let Err(error) = app.store.touch_keys(used).await
         {
-            tracing::warn!(error = cabana_types::error::chain(&error), "could not note the use of API keys");
+            tracing::warn!(error = cabana_types::error::chain(&error), "could not record the use of API keys");
         }
         if ended {
             return;
         }
+    }
+}
+
+/// TLS as the configuration wants it; `None` where it is off.
+fn open_tls(config: &Config) -> Result<Option<Tls>, TlsError> {
+    match config.tls.mode {
+        TlsMode::Off => Ok(None),
+        TlsMode::Internal => {
+            Tls::for_domain(&config.tls_dir(), config.domain_name().as_deref(), config.listen.ip()).map(Some)
+        }
+        TlsMode::Files => Tls::for_files(config.tls.certificate.clone(), config.tls.key.clone()).map(Some),
     }
 }

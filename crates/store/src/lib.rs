@@ -33,7 +33,7 @@ pub use error::Error;
 pub use event::{Event, EventQuery};
 pub use key::{ApiKey, KeyRemoval, Team};
 pub use listing::{Group, Order, Position, SandboxQuery};
-pub use sandbox::{Boot, Idempotency, Inserted, Sandbox, Traffic};
+pub use sandbox::{Boot, Idempotency, Inserted, Sandbox};
 pub use snapshot::{Snapshot, SnapshotInserted, SnapshotKind, SnapshotQuery, SnapshotState};
 pub use store::Store;
 pub use tag::{Assignment, DEFAULT_TAG, Tag};

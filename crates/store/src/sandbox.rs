@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cabana_types::sandbox::State;
-use cabana_types::{BuildId, KeyId, LifecyclePolicy, Resources, SandboxId, Secret, TeamId, TemplateId};
+use cabana_types::{BuildId, KeyId, LifecyclePolicy, Resources, SandboxId, Secret, TeamId, TemplateId, Traffic};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -95,18 +95,6 @@ impl Default for Boot {
     fn default() -> Self {
         Self { default_user: "user".into(), default_workdir: None, env: BTreeMap::new(), start: None, ready: None }
     }
-}
-
-/// What a sandbox wants of requests to its ports, other than the guest's.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Traffic {
-    /// Set where `allowPublicTraffic` is false: every port but the guest's wants it in the header `e2b-traffic-access-token`.
-    /// Forgotten when the sandbox has ended.
-    pub token: Option<Secret>,
-    /// `maskRequestHost`: what the sandbox sees as `Host`, with `${PORT}` for the port.
-    pub mask_host: Option<String>,
-    /// Ports that speak TLS inside.
-    pub https_ports: Vec<u16>,
 }
 
 /// What makes a repeated request the same request.

@@ -20,11 +20,6 @@ macro_rules! codes {
             pub fn as_str(self) -> &'static str {
                 match self { $(ErrorCode::$name => $text,)* }
             }
-
-            /// What the code means, for the reference page.
-            pub fn meaning(self) -> &'static str {
-                match self { $(ErrorCode::$name => concat!($($doc),*),)* }
-            }
         }
     };
 }

@@ -15,6 +15,7 @@ pub mod policy;
 pub mod routing;
 pub mod sandbox;
 pub mod secret;
+pub mod traffic;
 pub mod wire;
 
 pub use error_code::ErrorCode;
@@ -23,3 +24,4 @@ pub use id::{BuildId, InvalidId, KeyId, SandboxId, TeamId, TemplateId, WebhookId
 pub use limits::Resources;
 pub use policy::LifecyclePolicy;
 pub use secret::Secret;
+pub use traffic::Traffic;

@@ -11,11 +11,11 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use cabana_edge::listener::serve_tls;
+use cabana_edge::tls::Tls;
+use cabana_edge::{AutoResume, Edge, ResumeError, Route};
 use cabana_proto::filesystem::FilesystemExt;
 use cabana_proto::process::ProcessExt;
-use cabana_server::edge::listener::serve_tls;
-use cabana_server::edge::{Absent, Edge, Sleepers};
-use cabana_server::tls::Tls;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -62,15 +62,15 @@ impl World {
     }
 }
 
-/// Nobody has ended here.
-struct Nobody;
+/// Resumes nothing: no sandbox of this server is ever paused.
+struct NeverResume;
 
-impl Sleepers for Nobody {
-    fn touch<'a>(&'a self, _: &'a cabana_types::SandboxId) -> BoxFuture<'a, Absent> {
-        Box::pin(async { Absent::Gone(None) })
+impl AutoResume for NeverResume {
+    fn resume<'a>(&'a self, _: &'a cabana_types::SandboxId) -> BoxFuture<'a, Result<Arc<Route>, ResumeError>> {
+        Box::pin(async { Err(ResumeError::NotFound(None)) })
     }
 
-    fn why<'a>(&'a self, _: &'a cabana_types::SandboxId) -> BoxFuture<'a, Option<String>> {
+    fn reason<'a>(&'a self, _: &'a cabana_types::SandboxId) -> BoxFuture<'a, Option<String>> {
         Box::pin(async { None })
     }
 }
@@ -106,7 +106,7 @@ impl Fake {
         runtime.spawn(async move {
             match tls {
                 Some(tls) => {
-                    let edge = Edge::new(Arc::default(), None, Arc::new(Nobody));
+                    let edge = Edge::new(Arc::default(), None, Arc::new(NeverResume));
                     serve_tls(listener, Arc::new(edge), app, &tls, CancellationToken::new()).await
                 }
                 None => axum::serve(listener, app).await,

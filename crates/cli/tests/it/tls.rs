@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use cabana_server::tls::Tls;
+use cabana_edge::tls::Tls;
 
 use crate::fake::{Fake, KEY};
 use crate::{cabana, report, stderr, stdout};

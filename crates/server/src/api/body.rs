@@ -1,4 +1,4 @@
-//! JSON bodies, with errors in the API's own form. The content type is not looked at: clients differ.
+//! JSON request bodies, with errors in the API's form. The content type is ignored: clients differ.
 
 use std::time::Duration;
 
@@ -8,35 +8,35 @@ use cabana_types::limits::MAX_API_BODY_BYTES;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
-use crate::error::Refusal;
+use crate::error::ApiError;
 
 /// How long a body may take to arrive.
-const LIMIT: Duration = Duration::from_secs(30);
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A body that must be there.
+/// A required body.
 #[derive(Debug)]
 pub(super) struct Body<T>(pub(super) T);
 
-/// A body that may be empty, which means the defaults.
+/// A body that may be empty, for the defaults.
 #[derive(Debug)]
 pub(super) struct OptionalBody<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         let bytes = read(request).await?;
         if bytes.iter().all(u8::is_ascii_whitespace) {
-            return Err(Refusal::invalid("The body is empty; send a JSON object"));
+            return Err(ApiError::invalid("The body is empty; send a JSON object"));
         }
         parse(&bytes).map(Self)
     }
 }
 
 impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalBody<T> {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         let bytes = read(request).await?;
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return Ok(Self(T::default()));
@@ -45,25 +45,25 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalB
     }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
-    // An array would be read as a struct's members in their order.
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    // serde would accept an array as a struct's fields in order.
     if !bytes.trim_ascii_start().starts_with(b"{") {
-        return Err(Refusal::invalid("The body is not what this route takes: send a JSON object"));
+        return Err(ApiError::invalid("The body is not what this route takes: send a JSON object"));
     }
-    serde_json::from_slice(bytes).map_err(|e| Refusal::invalid(format!("The body is not what this route takes: {e}")))
+    serde_json::from_slice(bytes).map_err(|e| ApiError::invalid(format!("The body is not what this route takes: {e}")))
 }
 
-async fn read(request: Request) -> Result<bytes::Bytes, Refusal> {
+async fn read(request: Request) -> Result<bytes::Bytes, ApiError> {
     let body = Limited::new(request.into_body(), MAX_API_BODY_BYTES).collect();
-    let body = tokio::time::timeout(LIMIT, body)
+    let body = tokio::time::timeout(READ_TIMEOUT, body)
         .await
-        .map_err(|_| Refusal::invalid(format!("The body did not arrive within {} s", LIMIT.as_secs())))?;
+        .map_err(|_| ApiError::invalid(format!("The body did not arrive within {} s", READ_TIMEOUT.as_secs())))?;
     match body {
         Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => Err(Refusal::new(
+        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => Err(ApiError::new(
             ErrorCode::BodyTooLarge,
             format!("The body is larger than {} MiB", MAX_API_BODY_BYTES / 1024 / 1024),
         )),
-        Err(_) => Err(Refusal::invalid("The body could not be read")),
+        Err(_) => Err(ApiError::invalid("The body could not be read")),
     }
 }

@@ -1,4 +1,4 @@
-//! Uploading files for a build: a signed link, and the upload by it, which needs no key.
+//! Uploading files for a build: a signed link, and the upload with it, which needs no API key.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use cabana_edge::Peer;
 use cabana_types::limits::MAX_FILES_HASH_BYTES;
 use cabana_types::wire::FileUpload;
 use cabana_types::{ErrorCode, Secret, TemplateId};
@@ -22,13 +23,12 @@ use super::query::Query;
 use super::template_ref::PathNames;
 use crate::auth::Caller;
 use crate::builds::ReceiveError;
-use crate::edge::Peer;
-use crate::error::{Refusal, short};
+use crate::error::{ApiError, short};
 
-/// For how long a link is good, seconds: as long as E2B's clients take for an upload.
-const LIFE: i64 = 3600;
+/// Validity of a link in seconds: the upload timeout of E2B's clients.
+const LINK_SECONDS: i64 = 3600;
 
-/// Where to upload an archive of files for a build, and whether it is there already.
+/// Get a link to upload an archive of files for a build, and whether it is already uploaded.
 #[utoipa::path(get, path = "/templates/{templateID}/files/{hash}", tag = "builds",
     params(
         ("templateID" = String, Path, description = "The template's id or alias"),
@@ -40,19 +40,20 @@ pub(super) async fn upload_link(
     Extension(caller): Extension<Caller>,
     PathNames(template, hash): PathNames,
     request: Request<Body>,
-) -> Result<(StatusCode, Json<FileUpload>), Refusal> {
+) -> Result<(StatusCode, Json<FileUpload>), ApiError> {
     check_hash(&hash)?;
     let template = app.find_own_template(&caller.team, &template).await?;
     let base = own_address(&request)
-        .ok_or_else(|| Refusal::invalid("The request does not say which host it is for; send a Host header"))?;
+        .ok_or_else(|| ApiError::invalid("The request does not say which host it is for; send a Host header"))?;
     let present = app.builds.files().has(&caller.team, &hash);
-    let expires = Timestamp::now().as_second() + LIFE;
-    let token = URL_SAFE_NO_PAD.encode(signed(&app.upload_key, &template.id, &hash, expires).finalize().into_bytes());
+    let expires = Timestamp::now().as_second() + LINK_SECONDS;
+    let token =
+        URL_SAFE_NO_PAD.encode(link_signature(&app.upload_key, &template.id, &hash, expires).finalize().into_bytes());
     let url = format!("{base}/templates/{}/files/{hash}?expires={expires}&token={token}", template.id);
     Ok((StatusCode::CREATED, Json(FileUpload { present, url: Some(url) })))
 }
 
-/// Upload an archive by a link: a tar, plain or packed with gzip or zstd.
+/// Upload an archive with a link: a tar, plain or compressed with gzip or zstd.
 #[utoipa::path(put, path = "/templates/{templateID}/files/{hash}", tag = "builds",
     params(
         ("templateID" = String, Path, description = "As in the link"),
@@ -61,7 +62,7 @@ pub(super) async fn upload_link(
         ("token" = String, Query, description = "As in the link"),
     ),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 200, description = "It is there")),
+    responses((status = 200, description = "The archive is stored")),
     security(("uploadToken" = [])))]
 pub(super) async fn upload(
     State(app): State<Arc<App>>,
@@ -69,8 +70,8 @@ pub(super) async fn upload(
     query: Query,
     headers: HeaderMap,
     body: Body,
-) -> Result<StatusCode, Refusal> {
-    let template = app.admit(&template, &hash, &query)?;
+) -> Result<StatusCode, ApiError> {
+    let template = app.check_link(&template, &hash, &query)?;
     let row = app.store.template(&template).await?.ok_or(cabana_store::Error::NoTemplate(template))?;
     let length = headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
     let body = body.into_data_stream();
@@ -79,14 +80,14 @@ pub(super) async fn upload(
 }
 
 impl App {
-    /// The template that a link is for, if the link is good.
-    fn admit(&self, template: &str, hash: &str, query: &Query) -> Result<TemplateId, Refusal> {
-        let refused = |text: &str| Refusal::new(ErrorCode::Unauthorized, format!("{text}; ask for a new link"));
+    /// Checks a link, and returns its template.
+    fn check_link(&self, template: &str, hash: &str, query: &Query) -> Result<TemplateId, ApiError> {
+        let refused = |text: &str| ApiError::new(ErrorCode::Unauthorized, format!("{text}; ask for a new link"));
         let invalid = || refused("This link for an upload is not valid");
         let id: TemplateId = template.parse().map_err(|_| invalid())?;
         let expires: i64 = query.text("expires").and_then(|text| text.parse().ok()).ok_or_else(invalid)?;
         let token = query.text("token").and_then(|text| URL_SAFE_NO_PAD.decode(text).ok()).ok_or_else(invalid)?;
-        signed(&self.upload_key, &id, hash, expires).verify_slice(&token).map_err(|_| invalid())?;
+        link_signature(&self.upload_key, &id, hash, expires).verify_slice(&token).map_err(|_| invalid())?;
         if expires < Timestamp::now().as_second() {
             return Err(refused("This link for an upload has expired"));
         }
@@ -94,16 +95,16 @@ impl App {
     }
 }
 
-/// What a link says, signed. No part of it can be taken for another: none has a NUL.
-fn signed(key: &Secret, template: &TemplateId, hash: &str, expires: i64) -> Hmac<Sha256> {
+/// The signature of a link. The parts are separated by NUL, which none of them contains.
+fn link_signature(key: &Secret, template: &TemplateId, hash: &str, expires: i64) -> Hmac<Sha256> {
     let mut mac =
         Hmac::<Sha256>::new_from_slice(key.expose().as_bytes()).unwrap_or_else(|_| unreachable!("any length"));
     mac.update(format!("upload\0{template}\0{hash}\0{expires}").as_bytes());
     mac
 }
 
-/// Refuses a name for an archive that would need escaping in a link.
-pub(super) fn check_hash(hash: &str) -> Result<(), Refusal> {
+/// Checks the name of an archive: it must not need escaping in a link.
+pub(super) fn check_hash(hash: &str) -> Result<(), ApiError> {
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     let plain = hash.len() <= MAX_FILES_HASH_BYTES
         && hash.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric())
@@ -115,10 +116,10 @@ pub(super) fn check_hash(hash: &str) -> Result<(), Refusal> {
         "{:?} is not a hash of files: use 1 to {MAX_FILES_HASH_BYTES} letters, digits, -, _ and .",
         short(hash)
     );
-    Err(Refusal::invalid(text))
+    Err(ApiError::invalid(text))
 }
 
-/// Scheme and host by which a client reached this server: the upload will come the same way.
+/// Scheme and host by which the client reached this server, to be used for the upload too.
 fn own_address(request: &Request<Body>) -> Option<String> {
     let host = authority(request.uri(), request.headers())?;
     let forwarded = request.headers().get("x-forwarded-proto").and_then(|v| v.to_str().ok());
@@ -134,11 +135,11 @@ fn authority(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {
     Some(sent).filter(|authority| !authority.host().is_empty() && !authority.as_str().contains('@'))
 }
 
-fn disk_full() -> Refusal {
-    Refusal::new(ErrorCode::StorageFull, "The disk of the server's data directory is full; free some space")
+fn disk_full() -> ApiError {
+    ApiError::new(ErrorCode::StorageFull, "The disk of the server's data directory is full; free some space")
 }
 
-impl From<ReceiveError> for Refusal {
+impl From<ReceiveError> for ApiError {
     fn from(error: ReceiveError) -> Self {
         match error {
             ReceiveError::TooLarge(most) => Self::new(

@@ -1,4 +1,4 @@
-//! How far a build is, and what it says.
+//! Status and log of builds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use super::App;
 use super::query::{MAX_OFFSET, Query};
 use super::template_ref::PathNames;
 use crate::auth::Caller;
-use crate::error::{Refusal, short};
+use crate::error::{ApiError, short};
 
-/// Lines that are told with the reason of a failure.
+/// Log lines in the reason of a failure.
 const REASON_LINES: u32 = 10;
 const MILLISECOND: Duration = Duration::from_micros(999);
 
-/// How far a build is, with a page of its log. Clients go on from the lines they have; an empty page is the end of what is there.
+/// Status of a build, with a page of its log. Clients continue after the lines they have; an empty page is the current end.
 #[utoipa::path(get, path = "/templates/{templateID}/builds/{buildID}/status", tag = "builds",
     params(
         ("templateID" = String, Path, description = "The template's id or alias"),
         ("buildID" = String, Path, description = "The build's id"),
         ("logsOffset" = Option<u32>, Query, description = "Lines to skip, of those that the level leaves"),
-        ("limit" = Option<u32>, Query, description = "At most so many lines, 1 to 100 (default)"),
+        ("limit" = Option<u32>, Query, description = "Maximum number of lines, 1 to 100 (default)"),
         ("level" = Option<String>, Query, description = "Only lines of this level and above"),
     ),
     responses((status = 200, description = "The build", body = BuildInfo)))]
@@ -34,11 +34,11 @@ pub(super) async fn build_status(
     Extension(caller): Extension<Caller>,
     PathNames(template, build): PathNames,
     query: Query,
-) -> Result<Json<BuildInfo>, Refusal> {
+) -> Result<Json<BuildInfo>, ApiError> {
     let offset = query.number("logsOffset", 0..=MAX_OFFSET)?.and_then(|n| u32::try_from(n).ok()).unwrap_or_default();
     let limit = query.limit(*PAGE.end(), *PAGE.end())?;
     let level = level(&query)?;
-    // The build before its lines: one that has ended has said everything by then.
+    // The build is read before its lines: if it has ended, all lines are there.
     let build = app.find_build(&caller.team, &template, &build).await?;
     let lines = app.store.build_log(&build.id, offset, limit, level).await?;
     let reason = match build.error {
@@ -73,7 +73,7 @@ pub(super) async fn build_status(
         ("templateID" = String, Path, description = "The template's id or alias"),
         ("buildID" = String, Path, description = "The build's id"),
         ("cursor" = Option<i64>, Query, description = "Where to begin, milliseconds since 1970"),
-        ("limit" = Option<u32>, Query, description = "At most so many lines, 1 to 100 (default)"),
+        ("limit" = Option<u32>, Query, description = "Maximum number of lines, 1 to 100 (default)"),
         ("direction" = Option<String>, Query, description = "`forward` (default) or `backward` in time"),
         ("level" = Option<String>, Query, description = "Only lines of this level and above"),
         ("source" = Option<String>, Query, description = "`temporary` or `persistent`; here they are the same"),
@@ -84,19 +84,19 @@ pub(super) async fn build_log(
     Extension(caller): Extension<Caller>,
     PathNames(template, build): PathNames,
     query: Query,
-) -> Result<Json<BuildLogPage>, Refusal> {
+) -> Result<Json<BuildLogPage>, ApiError> {
     let cursor = query.millis("cursor")?;
     let limit = query.limit(*PAGE.end(), *PAGE.end())?;
     let (order, from, until) = match query.text("direction") {
         None | Some("forward") => (Order::Ascending, cursor, None),
-        // The whole millisecond counts, or a line within it would be on no page.
+        // The whole millisecond is included, or a line within it would be on no page.
         Some("backward") => (Order::Descending, None, cursor.map(|at| at + MILLISECOND)),
         Some(other) => {
-            return Err(Refusal::invalid(format!("direction must be forward or backward, not {:?}", short(other))));
+            return Err(ApiError::invalid(format!("direction must be forward or backward, not {:?}", short(other))));
         }
     };
     if let Some(other) = query.text("source").filter(|source| !["temporary", "persistent"].contains(source)) {
-        return Err(Refusal::invalid(format!("source must be temporary or persistent, not {:?}", short(other))));
+        return Err(ApiError::invalid(format!("source must be temporary or persistent, not {:?}", short(other))));
     }
     let level = level(&query)?;
     let build = app.find_build(&caller.team, &template, &build).await?.id;
@@ -104,13 +104,13 @@ pub(super) async fn build_log(
     Ok(Json(BuildLogPage { logs: lines.into_iter().map(shown).collect() }))
 }
 
-fn level(query: &Query) -> Result<LogLevel, Refusal> {
+fn level(query: &Query) -> Result<LogLevel, ApiError> {
     let Some(text) = query.text("level") else { return Ok(LogLevel::Debug) };
     let names = LogLevel::ALL.map(LogLevel::as_str);
     LogLevel::ALL
         .into_iter()
         .find(|level| level.as_str() == text)
-        .ok_or_else(|| Refusal::invalid(format!("level must be one of {}, not {:?}", names.join(", "), short(text))))
+        .ok_or_else(|| ApiError::invalid(format!("level must be one of {}, not {:?}", names.join(", "), short(text))))
 }
 
 fn shown(line: BuildLine) -> BuildLogEntry {

@@ -1,4 +1,4 @@
-//! From the body of a build's start to a build specification, with every check that can be made before the start.
+//! Validates a request to start a build and turns it into a [`BuildSpec`].
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use cabana_types::wire::{BuildStart, RegistryCredentials, TemplateStep};
 
 use super::App;
 use super::build_files::check_hash;
-use super::wish::check_map;
+use super::new_sandbox::check_map;
 use crate::builds::{BuildSpec, Origin, Recipe};
-use crate::error::{Refusal, short};
+use crate::error::{ApiError, short};
 
-/// What a build begins with that names nothing.
+/// The base image of a build that names none.
 const BASE_IMAGE: &str = "e2bdev/base";
-/// Images that may be uploaded for one build.
+/// Maximum number of images uploaded for one build.
 const MAX_IMAGES: usize = 16;
 
 /// A kind of step: how many arguments it takes.
@@ -31,13 +31,13 @@ const KINDS: [(&str, usize, usize); 5] = [
 ];
 
 impl App {
-    /// Checks what a client wants built.
+    /// Validates a request to start a build.
     pub(super) async fn build_spec(
         &self,
         team: &TeamId,
         build: Build,
         request: BuildStart,
-    ) -> Result<BuildSpec, Refusal> {
+    ) -> Result<BuildSpec, ApiError> {
         let start = command("startCmd", request.start_cmd.as_deref())?;
         let ready = command("readyCmd", request.ready_cmd.as_deref())?;
         let force = request.force.unwrap_or(false);
@@ -56,45 +56,50 @@ impl App {
         })
     }
 
-    /// Images that come with the build instead of from a registry.
-    fn images(&self, team: &TeamId, request: &BuildStart) -> Result<BTreeMap<String, String>, Refusal> {
+    /// Images that were uploaded for the build, by name, instead of pulled from a registry.
+    fn images(&self, team: &TeamId, request: &BuildStart) -> Result<BTreeMap<String, String>, ApiError> {
         let images = request.images.clone().unwrap_or_default();
         if images.len() > MAX_IMAGES {
-            return Err(Refusal::invalid(format!("There are {} images; at most {MAX_IMAGES} are taken", images.len())));
+            return Err(ApiError::invalid(format!(
+                "There are {} images; at most {MAX_IMAGES} are taken",
+                images.len()
+            )));
         }
         for (name, hash) in &images {
             check_text("images: a name", name, MAX_STEP_BYTES)?;
-            name.parse::<Reference>().map_err(|e| Refusal::invalid(format!("images: {e}")))?;
+            name.parse::<Reference>().map_err(|e| ApiError::invalid(format!("images: {e}")))?;
             self.check_uploaded(team, &format!("images: {}", short(name)), hash)?;
         }
         Ok(images)
     }
 
-    async fn recipe(&self, team: &TeamId, request: BuildStart) -> Result<Recipe, Refusal> {
-        let said = |text: Option<String>| text.filter(|text| !text.is_empty());
-        let (image, template) = (said(request.from_image), said(request.from_template));
-        let dockerfile = said(request.dockerfile);
+    async fn recipe(&self, team: &TeamId, request: BuildStart) -> Result<Recipe, ApiError> {
+        let non_empty = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let (image, template) = (non_empty(request.from_image), non_empty(request.from_template));
+        let dockerfile = non_empty(request.dockerfile);
         if [image.is_some(), template.is_some(), dockerfile.is_some()].into_iter().filter(|given| *given).count() > 1 {
-            return Err(Refusal::invalid("Give exactly one of fromImage, fromTemplate and dockerfile"));
+            return Err(ApiError::invalid("Give exactly one of fromImage, fromTemplate and dockerfile"));
         }
         if template.is_some() && request.from_image_registry.is_some() {
-            return Err(Refusal::invalid("fromImageRegistry goes with fromImage or dockerfile, not with fromTemplate"));
+            return Err(ApiError::invalid(
+                "fromImageRegistry goes with fromImage or dockerfile, not with fromTemplate",
+            ));
         }
         if template.is_some() && request.images.is_some_and(|images| !images.is_empty()) {
-            return Err(Refusal::invalid("images goes with fromImage or dockerfile, not with fromTemplate"));
+            return Err(ApiError::invalid("images goes with fromImage or dockerfile, not with fromTemplate"));
         }
         let credentials = request.from_image_registry.map(credentials).transpose()?;
-        let (context, target) = (said(request.context), said(request.target));
+        let (context, target) = (non_empty(request.context), non_empty(request.target));
         let arguments = request.build_args.unwrap_or_default();
         let steps = request.steps.unwrap_or_default();
         if let Some(text) = dockerfile {
             if !steps.is_empty() {
-                return Err(Refusal::invalid("steps do not go with dockerfile: a Dockerfile has its own"));
+                return Err(ApiError::invalid("steps do not go with dockerfile: a Dockerfile has its own"));
             }
             return self.dockerfile(team, text, context, target, arguments, credentials);
         }
         if context.is_some() || target.is_some() || !arguments.is_empty() {
-            return Err(Refusal::invalid("context, target and buildArgs go with dockerfile only"));
+            return Err(ApiError::invalid("context, target and buildArgs go with dockerfile only"));
         }
         let steps = self.steps(team, steps)?;
         let from = match template {
@@ -109,7 +114,7 @@ impl App {
             None => {
                 let name = image.unwrap_or_else(|| BASE_IMAGE.to_owned());
                 check_text("fromImage", &name, MAX_STEP_BYTES)?;
-                name.parse::<Reference>().map_err(|e| Refusal::invalid(format!("fromImage: {e}")))?;
+                name.parse::<Reference>().map_err(|e| ApiError::invalid(format!("fromImage: {e}")))?;
                 Origin::Image { name, credentials }
             }
         };
@@ -124,7 +129,7 @@ impl App {
         target: Option<String>,
         arguments: BTreeMap<String, String>,
         credentials: Option<Credentials>,
-    ) -> Result<Recipe, Refusal> {
+    ) -> Result<Recipe, ApiError> {
         check_text("dockerfile", &text, MAX_DOCKERFILE_BYTES)?;
         check_map("buildArgs", &arguments)?;
         if let Some(target) = &target {
@@ -136,19 +141,19 @@ impl App {
         Ok(Recipe::Dockerfile { text, context, target, arguments, credentials })
     }
 
-    fn steps(&self, team: &TeamId, steps: Vec<TemplateStep>) -> Result<Vec<TemplateStep>, Refusal> {
+    fn steps(&self, team: &TeamId, steps: Vec<TemplateStep>) -> Result<Vec<TemplateStep>, ApiError> {
         if steps.len() > MAX_STEPS {
-            return Err(Refusal::invalid(format!("There are {} steps; at most {MAX_STEPS} are taken", steps.len())));
+            return Err(ApiError::invalid(format!("There are {} steps; at most {MAX_STEPS} are taken", steps.len())));
         }
         let checked = steps.into_iter().enumerate().map(|(index, step)| self.step(team, index + 1, step));
         checked.collect()
     }
 
-    /// One step.
-    fn step(&self, team: &TeamId, number: usize, mut step: TemplateStep) -> Result<TemplateStep, Refusal> {
+    /// Validates one step.
+    fn step(&self, team: &TeamId, number: usize, mut step: TemplateStep) -> Result<TemplateStep, ApiError> {
         let Some((kind, least, most)) = KINDS.into_iter().find(|(kind, ..)| *kind == step.kind) else {
             let text = format!("Step {number}: {:?} is not one of COPY, RUN, ENV, WORKDIR and USER", short(&step.kind));
-            return Err(Refusal::invalid(text));
+            return Err(ApiError::invalid(text));
         };
         let count = step.args.len();
         if count < least || count > most || (kind == "ENV" && !count.is_multiple_of(2)) {
@@ -157,7 +162,7 @@ impl App {
                 _ if least == most => format!("{least} argument"),
                 _ => format!("{least} to {most} arguments"),
             };
-            return Err(Refusal::invalid(format!("Step {number}: {kind} takes {wanted}, not {count}")));
+            return Err(ApiError::invalid(format!("Step {number}: {kind} takes {wanted}, not {count}")));
         }
         for argument in &step.args {
             check_text(&format!("Step {number}: an argument"), argument, MAX_STEP_BYTES)?;
@@ -165,15 +170,17 @@ impl App {
         match (kind, &step.files_hash) {
             ("COPY", Some(hash)) => self.check_uploaded(team, &format!("Step {number}: filesHash"), hash)?,
             ("COPY", None) => {
-                return Err(Refusal::invalid(format!("Step {number}: COPY needs filesHash, the archive of its files")));
+                return Err(ApiError::invalid(format!(
+                    "Step {number}: COPY needs filesHash, the archive of its files"
+                )));
             }
             _ => step.files_hash = None,
         }
         Ok(step)
     }
 
-    /// Refuses an archive that is not there.
-    fn check_uploaded(&self, team: &TeamId, what: &str, hash: &str) -> Result<(), Refusal> {
+    /// Checks that an archive was uploaded.
+    fn check_uploaded(&self, team: &TeamId, what: &str, hash: &str) -> Result<(), ApiError> {
         check_hash(hash)?;
         if self.builds.files().has(team, hash) {
             return Ok(());
@@ -182,31 +189,31 @@ impl App {
             "{what}: the files {} are not uploaded; GET /templates/{{id}}/files/{{hash}} says where to put them",
             short(hash)
         );
-        Err(Refusal::invalid(text))
+        Err(ApiError::invalid(text))
     }
 }
 
-/// A command for a shell, if there is one.
-fn command(field: &str, text: Option<&str>) -> Result<Option<String>, Refusal> {
+/// Validates a shell command; `None` if it is empty.
+fn command(field: &str, text: Option<&str>) -> Result<Option<String>, ApiError> {
     let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(None) };
     check_text(field, text, MAX_STEP_BYTES)?;
     Ok(Some(text.to_owned()))
 }
 
-fn check_text(what: &str, text: &str, most: usize) -> Result<(), Refusal> {
+fn check_text(what: &str, text: &str, most: usize) -> Result<(), ApiError> {
     if text.len() > most {
-        return Err(Refusal::invalid(format!("{what} has {} bytes; at most {most} are taken", text.len())));
+        return Err(ApiError::invalid(format!("{what} has {} bytes; at most {most} are taken", text.len())));
     }
     if text.contains('\0') {
-        return Err(Refusal::invalid(format!("{what} must not contain NUL")));
+        return Err(ApiError::invalid(format!("{what} must not contain NUL")));
     }
     Ok(())
 }
 
-/// Credentials in the form of whoever uses them. What is wrong with them is not repeated: it may be a secret.
-fn credentials(sent: RegistryCredentials) -> Result<Credentials, Refusal> {
+/// Registry credentials. An error does not repeat them: they are secret.
+fn credentials(sent: RegistryCredentials) -> Result<Credentials, ApiError> {
     let wrong = || {
-        Refusal::invalid(
+        ApiError::invalid(
             "fromImageRegistry is {type: \"registry\", username, password}, {type: \"aws\", awsAccessKeyId, awsSecretAccessKey, \
              awsRegion} or {type: \"gcp\", serviceAccountJson}",
         )

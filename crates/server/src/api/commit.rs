@@ -1,4 +1,4 @@
-//! Templates of sandboxes: what is on a sandbox's disk, with the template under it, as a build of its own.
+//! Commit: makes a template from a sandbox, as a build of its disk merged with its template.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use super::sandbox_ref::SandboxRef;
 use super::templates::shown;
 use crate::auth::Caller;
 use crate::builds::{BuildSpec, Origin, Recipe};
-use crate::error::Refusal;
+use crate::error::ApiError;
 use crate::lifecycle::Lifecycle;
 
-/// Make a template of a sandbox, which goes on: its disk as it is, with the template under it. Answers when the template is ready.
+/// Make a template from a sandbox, which keeps running: its current disk merged with its template. Responds when the template is ready.
 #[utoipa::path(post, path = "/sandboxes/{sandboxID}/commit", tag = "builds", request_body = Option<CommitRequest>,
     params(("sandboxID" = String, Path, description = "Its id")),
     responses((status = 201, description = "The template", body = Template)))]
@@ -29,16 +29,20 @@ pub(super) async fn commit(
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
     OptionalBody(request): OptionalBody<CommitRequest>,
-) -> Result<(StatusCode, Json<Template>), Refusal> {
-    // In a task of its own: a client that hangs up must leave no copy of the disk behind.
-    let made = tokio::spawn(async move { app.commit(&caller, &id, request).await }).await;
-    made.unwrap_or_else(|_| Err(Refusal::new(ErrorCode::Internal, "The server failed")))
+) -> Result<(StatusCode, Json<Template>), ApiError> {
+    let task = {
+        let app = Arc::clone(&app);
+        async move { app.commit(&caller, &id, request).await }
+    };
+    // To its end, so that no copy of the disk is left behind.
+    let made = app.run_to_end(task).await;
+    made.unwrap_or_else(|| Err(ApiError::new(ErrorCode::Internal, "The server failed")))
         .map(|t| (StatusCode::CREATED, Json(t)))
 }
 
 impl App {
-    async fn commit(&self, caller: &Caller, id: &SandboxId, request: CommitRequest) -> Result<Template, Refusal> {
-        let sandbox = self.alive(&caller.team, id).await?;
+    async fn commit(&self, caller: &Caller, id: &SandboxId, request: CommitRequest) -> Result<Template, ApiError> {
+        let sandbox = self.find_created(&caller.team, id).await?;
         Lifecycle::check_copy(&sandbox)?;
         let name = request.alias.filter(|alias| !alias.is_empty()).unwrap_or_else(|| format!("sandbox-{id}"));
         let wanted = NewTemplate {
@@ -50,24 +54,24 @@ impl App {
             ..NewTemplate::default()
         };
         let (row, build, _) = self.request_build(caller, wanted, None).await?;
-        if let Err(refusal) = self.begin_commit(&sandbox, &row, &build).await {
-            // Nobody else would start it.
-            self.store.fail_build(build, None, refusal.message().to_owned(), Timestamp::now()).await?;
-            return Err(refusal);
+        if let Err(error) = self.begin_commit(&sandbox, &row, &build).await {
+            // No later request would start this build.
+            self.store.fail_build(build, None, error.message().to_owned(), Timestamp::now()).await?;
+            return Err(error);
         }
         self.builds.wait(&build).await;
-        let ended = self.store.build(&build).await?.ok_or_else(|| Refusal::no_build(build.as_str()))?;
+        let ended = self.store.build(&build).await?.ok_or_else(|| ApiError::no_build(build.as_str()))?;
         if ended.status != BuildStatus::Ready {
             let why = ended.error.unwrap_or_else(|| "the build did not end".to_owned());
             let text = format!("No template could be made of sandbox {id}: {why}");
-            return Err(Refusal::new(ErrorCode::BuildFailed, text));
+            return Err(ApiError::new(ErrorCode::BuildFailed, text));
         }
         let row = self.store.template(&row.id).await?.ok_or(cabana_store::Error::NoTemplate(row.id))?;
         Ok(Template { build_id: build, build_status: ended.status.as_str().to_owned(), ..shown(row) })
     }
 
-    /// Copies the sandbox's disk, and begins a build with the copy.
-    async fn begin_commit(&self, sandbox: &Sandbox, template: &Row, build: &BuildId) -> Result<(), Refusal> {
+    /// Copies the sandbox's disk, and starts a build from the copy.
+    async fn begin_commit(&self, sandbox: &Sandbox, template: &Row, build: &BuildId) -> Result<(), ApiError> {
         let copy = self.lifecycle.lend_copy(&sandbox.id).await?;
         let spec = BuildSpec {
             team: template.team.clone(),

@@ -1,4 +1,4 @@
-//! What happened to sandboxes.
+//! Events of sandboxes.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use super::App;
 use super::query::{MAX_OFFSET, Query};
 use super::sandbox_ref::SandboxRef;
 use crate::auth::Caller;
-use crate::error::Refusal;
+use crate::error::ApiError;
 
 const DEFAULT_LIMIT: u32 = 10;
 const MAX_KINDS: usize = 32;
 
-/// Events of all sandboxes of the team, the ended ones included while they are remembered.
+/// Events of all sandboxes of the team, including ended ones until they are forgotten.
 #[utoipa::path(get, path = "/events/sandboxes", tag = "events",
     params(
-        ("offset" = Option<u32>, Query, description = "Skip so many"),
-        ("limit" = Option<u32>, Query, description = "At most so many, 1 to 100, 10 by default"),
+        ("offset" = Option<u32>, Query, description = "Number of events to skip"),
+        ("limit" = Option<u32>, Query, description = "Maximum number, 1 to 100, 10 by default"),
         ("orderAsc" = Option<bool>, Query, description = "Oldest first"),
         ("types" = Option<String>, Query, description = "Only these types, separated by commas"),
     ),
@@ -31,7 +31,7 @@ pub(super) async fn list_events(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     query: Query,
-) -> Result<Json<Vec<Event>>, Refusal> {
+) -> Result<Json<Vec<Event>>, ApiError> {
     read(&app, &caller, None, &query).await
 }
 
@@ -39,8 +39,8 @@ pub(super) async fn list_events(
 #[utoipa::path(get, path = "/events/sandboxes/{sandboxID}", tag = "events",
     params(
         ("sandboxID" = String, Path, description = "Its id"),
-        ("offset" = Option<u32>, Query, description = "Skip so many"),
-        ("limit" = Option<u32>, Query, description = "At most so many, 1 to 100, 10 by default"),
+        ("offset" = Option<u32>, Query, description = "Number of events to skip"),
+        ("limit" = Option<u32>, Query, description = "Maximum number, 1 to 100, 10 by default"),
         ("orderAsc" = Option<bool>, Query, description = "Oldest first"),
         ("types" = Option<String>, Query, description = "Only these types, separated by commas"),
     ),
@@ -50,8 +50,8 @@ pub(super) async fn sandbox_events(
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
     query: Query,
-) -> Result<Json<Vec<Event>>, Refusal> {
-    app.remembered(&caller.team, &id).await?;
+) -> Result<Json<Vec<Event>>, ApiError> {
+    app.find_sandbox(&caller.team, &id).await?;
     read(&app, &caller, Some(id), &query).await
 }
 
@@ -60,10 +60,10 @@ async fn read(
     caller: &Caller,
     sandbox: Option<SandboxId>,
     query: &Query,
-) -> Result<Json<Vec<Event>>, Refusal> {
+) -> Result<Json<Vec<Event>>, ApiError> {
     let kinds: Vec<String> = query.list("types").into_iter().map(str::to_owned).collect();
     if kinds.len() > MAX_KINDS {
-        return Err(Refusal::invalid(format!("types has more than {MAX_KINDS} entries")));
+        return Err(ApiError::invalid(format!("types has more than {MAX_KINDS} entries")));
     }
     let offset = query.number("offset", 0..=MAX_OFFSET)?.and_then(|v| u32::try_from(v).ok()).unwrap_or_default();
     let wanted = EventQuery {
@@ -79,7 +79,7 @@ async fn read(
     Ok(Json(app.store.events(&wanted).await?.into_iter().map(wire_event).collect()))
 }
 
-/// An event as it stands on the wire.
+/// An event in its wire form.
 pub(crate) fn wire_event(event: cabana_store::Event) -> Event {
     Event {
         version: "v1".into(),

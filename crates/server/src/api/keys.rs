@@ -1,4 +1,4 @@
-//! The team's API keys. A key itself is shown once, in the answer that makes it.
+//! The team's API keys. The key itself appears only once, in the response to its creation.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use http::StatusCode;
 use super::App;
 use super::body::Body;
 use crate::auth::{Caller, KEY_LENGTH, KEY_PREFIX, MAX_KEYS};
-use crate::error::{Refusal, short};
+use crate::error::{ApiError, short};
 
-/// List the team's keys.
+/// List the team's API keys.
 #[utoipa::path(get, path = "/api-keys", tag = "teams",
     responses((status = 200, description = "Keys, oldest first", body = Vec<ApiKey>)))]
 pub(super) async fn list_keys(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
-) -> Result<Json<Vec<ApiKey>>, Refusal> {
+) -> Result<Json<Vec<ApiKey>>, ApiError> {
     let keys = app.store.team_keys(&caller.team).await?.into_iter().map(|mut key| {
         key.last_used_at = app.keys.used(&key.hash).or(key.last_used_at);
         shown(key)
@@ -30,81 +30,87 @@ pub(super) async fn list_keys(
     Ok(Json(keys.collect()))
 }
 
-/// Make a key for the team.
+/// Create an API key for the team.
 #[utoipa::path(post, path = "/api-keys", tag = "teams", request_body = KeyName,
-    responses((status = 201, description = "The key, which is shown this once", body = NewApiKey)))]
+    responses((status = 201, description = "The key, which is shown only once", body = NewApiKey)))]
 pub(super) async fn create_key(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Body(request): Body<KeyName>,
-) -> Result<(StatusCode, Json<NewApiKey>), Refusal> {
-    let name = checked(&request.name)?.to_owned();
-    // In a task of its own: a client that hangs up must not leave a key in the store that is not known here.
-    let task = tokio::spawn(async move { app.keys.create(&app.store, &caller.team, &name).await });
-    match task.await.unwrap_or(Err(cabana_store::Error::Closed))? {
+) -> Result<(StatusCode, Json<NewApiKey>), ApiError> {
+    let name = check_name(&request.name)?.to_owned();
+    let task = {
+        let app = Arc::clone(&app);
+        async move { app.keys.create(&app.store, &caller.team, &name).await }
+    };
+    // To its end, or the store could have a key that is not valid until the next start.
+    match app.run_to_end(task).await.unwrap_or(Err(cabana_store::Error::Closed))? {
         Some((key, secret)) => Ok((StatusCode::CREATED, Json(NewApiKey { shown: shown(key), key: secret }))),
-        None => Err(Refusal::invalid(format!("The team has {MAX_KEYS} keys, as many as there may be; delete one"))),
+        None => Err(ApiError::invalid(format!("The team has {MAX_KEYS} keys, as many as there may be; delete one"))),
     }
 }
 
-/// Give a key another name.
+/// Rename an API key.
 #[utoipa::path(patch, path = "/api-keys/{apiKeyID}", tag = "teams", request_body = KeyName,
     params(("apiKeyID" = String, Path, description = "Its id")),
-    responses((status = 200, description = "It has the name")))]
+    responses((status = 200, description = "The key is renamed")))]
 pub(super) async fn rename_key(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     id: Result<Path<String>, PathRejection>,
     Body(request): Body<KeyName>,
-) -> Result<StatusCode, Refusal> {
-    let (id, name) = (named(id)?, checked(&request.name)?.to_owned());
+) -> Result<StatusCode, ApiError> {
+    let (id, name) = (named(id)?, check_name(&request.name)?.to_owned());
     match app.store.rename_key(caller.team, id.clone(), name).await? {
         true => Ok(StatusCode::OK),
         false => Err(no_key(id.as_str())),
     }
 }
 
-/// Delete a key. It is refused from then on.
+/// Delete an API key. It is invalid from then on.
 #[utoipa::path(delete, path = "/api-keys/{apiKeyID}", tag = "teams",
     params(("apiKeyID" = String, Path, description = "Its id")),
-    responses((status = 204, description = "It is gone")))]
+    responses((status = 204, description = "The key is deleted")))]
 pub(super) async fn delete_key(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     id: Result<Path<String>, PathRejection>,
-) -> Result<StatusCode, Refusal> {
+) -> Result<StatusCode, ApiError> {
     let id = named(id)?;
     let wanted = id.clone();
-    // In a task of its own: a client that hangs up must not leave a key valid that the store has forgotten.
-    let task = tokio::spawn(async move { app.keys.remove(&app.store, caller.team, wanted).await });
-    match task.await.unwrap_or(Err(cabana_store::Error::Closed))? {
+    let task = {
+        let app = Arc::clone(&app);
+        async move { app.keys.remove(&app.store, caller.team, wanted).await }
+    };
+    // To its end, or a key that the store has deleted could stay valid.
+    match app.run_to_end(task).await.unwrap_or(Err(cabana_store::Error::Closed))? {
         KeyRemoval::Removed => Ok(StatusCode::NO_CONTENT),
         KeyRemoval::Unknown => Err(no_key(id.as_str())),
         KeyRemoval::Last => {
             let text = "This is the team's last key, and nobody could get in without it; make another one first";
-            Err(Refusal::new(ErrorCode::LastKey, text))
+            Err(ApiError::new(ErrorCode::LastKey, text))
         }
     }
 }
 
-fn named(id: Result<Path<String>, PathRejection>) -> Result<KeyId, Refusal> {
-    let Path(text) = id.map_err(|_| Refusal::invalid("The path is not well formed"))?;
-    // What cannot be an id is the id of nothing.
+fn named(id: Result<Path<String>, PathRejection>) -> Result<KeyId, ApiError> {
+    let Path(text) = id.map_err(|_| ApiError::invalid("The path is not well formed"))?;
+    // A malformed id is treated like one that does not exist.
     text.to_ascii_lowercase().parse().map_err(|_| no_key(&text))
 }
 
-fn no_key(id: &str) -> Refusal {
+fn no_key(id: &str) -> ApiError {
     let text = format!("API key {} was not found; list yours with GET /api-keys", short(id));
-    Refusal::new(ErrorCode::KeyNotFound, text)
+    ApiError::new(ErrorCode::KeyNotFound, text)
 }
 
-/// A name that somebody chose.
-pub(super) fn checked(name: &str) -> Result<&str, Refusal> {
+/// Checks a name chosen by a user.
+pub(super) fn check_name(name: &str) -> Result<&str, ApiError> {
     let name = name.trim();
     if (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.chars().any(char::is_control) {
         Ok(name)
     } else {
-        Err(Refusal::invalid(format!("name takes 1 to {MAX_NAME_BYTES} bytes without control characters")))
+        Err(ApiError::invalid(format!("name takes 1 to {MAX_NAME_BYTES} bytes without control characters")))
     }
 }
 

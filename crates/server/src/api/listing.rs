@@ -1,4 +1,4 @@
-//! Listing sandboxes, page by page.
+//! Listing sandboxes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use super::App;
 use super::query::Query;
 use super::sandboxes::listed;
 use crate::auth::Caller;
-use crate::error::{Refusal, short};
+use crate::error::{ApiError, short};
 
 const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-next-token");
 const TOTAL_RUNNING: HeaderName = HeaderName::from_static("x-total-running");
-/// The older listing has no pages.
+/// Limit of the older listing, which has no pages.
 const MAX_V1: u32 = 1000;
 
 /// List sandboxes.
@@ -45,12 +45,12 @@ pub(super) async fn list_sandboxes(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     query: Query,
-) -> Result<(HeaderMap, Json<Vec<ListedSandbox>>), Refusal> {
+) -> Result<(HeaderMap, Json<Vec<ListedSandbox>>), ApiError> {
     let groups = groups(&query)?;
     let order = match query.text("order") {
         None | Some("desc") => Order::Descending,
         Some("asc") => Order::Ascending,
-        Some(other) => return Err(Refusal::invalid(format!("order must be asc or desc, not {:?}", short(other)))),
+        Some(other) => return Err(ApiError::invalid(format!("order must be asc or desc, not {:?}", short(other)))),
     };
     let limit = query.limit(*PAGE.end(), *PAGE.end())?;
     let after = query.text("nextToken").map(position).transpose()?;
@@ -64,12 +64,12 @@ pub(super) async fn list_sandboxes(
         None => None,
         Some(name) => match app.find_template(&caller.team, name).await {
             Ok(template) => Some(template.id),
-            // Nothing runs from a template that is not there.
-            Err(refusal) if refusal.code() == ErrorCode::TemplateNotFound => return Ok((headers, Json(vec![]))),
-            Err(refusal) => return Err(refusal),
+            // A template that does not exist has no sandboxes.
+            Err(error) if error.code() == ErrorCode::TemplateNotFound => return Ok((headers, Json(vec![]))),
+            Err(error) => return Err(error),
         },
     };
-    // One more than asked tells whether there is another page.
+    // One more than requested shows whether there is another page.
     let wanted =
         SandboxQuery { team: caller.team, groups, metadata, template, started_after, order, after, limit: limit + 1 };
     let mut rows = app.store.sandboxes(&wanted).await?;
@@ -90,7 +90,7 @@ pub(super) async fn list_sandboxes_v1(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     query: Query,
-) -> Result<Json<Vec<ListedSandbox>>, Refusal> {
+) -> Result<Json<Vec<ListedSandbox>>, ApiError> {
     let wanted = SandboxQuery {
         team: caller.team,
         groups: vec![Group::Running],
@@ -104,7 +104,7 @@ pub(super) async fn list_sandboxes_v1(
     Ok(Json(app.store.sandboxes(&wanted).await?.into_iter().map(listed).collect()))
 }
 
-fn groups(query: &Query) -> Result<Vec<Group>, Refusal> {
+fn groups(query: &Query) -> Result<Vec<Group>, ApiError> {
     let states = query.list("state");
     if states.is_empty() {
         return Ok(vec![Group::Running, Group::Paused]);
@@ -113,23 +113,23 @@ fn groups(query: &Query) -> Result<Vec<Group>, Refusal> {
         "running" => Ok(Group::Running),
         "paused" => Ok(Group::Paused),
         "failed" => Ok(Group::Failed),
-        other => Err(Refusal::invalid(format!("state must be running, paused or failed, not {:?}", short(other)))),
+        other => Err(ApiError::invalid(format!("state must be running, paused or failed, not {:?}", short(other)))),
     };
     states.iter().map(group).collect()
 }
 
 /// Labels in a query string whose names and values are encoded once more.
-fn metadata(text: Option<&str>) -> Result<BTreeMap<String, String>, Refusal> {
+fn metadata(text: Option<&str>) -> Result<BTreeMap<String, String>, ApiError> {
     let pairs = form_urlencoded::parse(text.unwrap_or_default().as_bytes());
     let labels: BTreeMap<_, _> =
         pairs.take(MAX_MAP_ENTRIES + 1).map(|(name, value)| (percent_decode(&name), percent_decode(&value))).collect();
     if labels.len() > MAX_MAP_ENTRIES {
-        return Err(Refusal::invalid(format!("metadata has more than {MAX_MAP_ENTRIES} entries")));
+        return Err(ApiError::invalid(format!("metadata has more than {MAX_MAP_ENTRIES} entries")));
     }
     Ok(labels)
 }
 
-/// Decodes `%XX`; anything else stays as it is, `+` too.
+/// Decodes `%XX`; everything else is unchanged, including `+`.
 fn percent_decode(text: &str) -> String {
     let digit = |b: Option<&u8>| b.and_then(|b| char::from(*b).to_digit(16)).and_then(|d| u8::try_from(d).ok());
     let bytes = text.as_bytes();
@@ -155,13 +155,13 @@ fn token(row: &cabana_store::Sandbox) -> Option<HeaderValue> {
     HeaderValue::from_str(&URL_SAFE_NO_PAD.encode(text)).ok()
 }
 
-fn position(token: &str) -> Result<Position, Refusal> {
+fn position(token: &str) -> Result<Position, ApiError> {
     let read = || {
         let text = String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
         let (time, id) = text.split_once(':')?;
         Some(Position { started_at: Timestamp::from_microsecond(time.parse().ok()?).ok()?, id: id.parse().ok()? })
     };
-    read().ok_or_else(|| Refusal::invalid("nextToken is not one of this server's; begin again without it"))
+    read().ok_or_else(|| ApiError::invalid("nextToken is not one of this server's; begin again without it"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! A sandbox's log: its lifecycle, and while it is up what its guest noted, told in lines as E2B's clients read them. The lifecycle can
-//! be read after the sandbox's end.
+//! A sandbox's log: its lifecycle events and, while it is running, its guest's journal, as lines in E2B's form. The events can also be read
+//! after the sandbox's end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use super::App;
 use super::query::Query;
 use super::sandbox_ref::SandboxRef;
 use crate::auth::Caller;
-use crate::error::{Refusal, short};
+use crate::error::{ApiError, short};
 use crate::lifecycle::{LEVELS, Noted};
 
-/// Lines of one answer.
+/// Maximum number of lines in one response.
 pub(super) const MAX_LINES: u32 = 1000;
-/// Characters of a text to look for.
+/// Maximum length of a search text, in characters.
 pub(super) const MAX_SEARCH: usize = 256;
 const MILLISECOND: Duration = Duration::from_micros(999);
 
@@ -32,7 +32,7 @@ const MILLISECOND: Duration = Duration::from_micros(999);
     params(
         ("sandboxID" = String, Path, description = "Its id"),
         ("start" = Option<i64>, Query, description = "Not before this time, milliseconds since 1970"),
-        ("limit" = Option<u32>, Query, description = "At most so many lines, 1 to 1000 (default)"),
+        ("limit" = Option<u32>, Query, description = "Maximum number of lines, 1 to 1000 (default)"),
     ),
     responses((status = 200, description = "Lines", body = SandboxLogs)))]
 pub(super) async fn sandbox_logs(
@@ -40,7 +40,7 @@ pub(super) async fn sandbox_logs(
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
     query: Query,
-) -> Result<Json<SandboxLogs>, Refusal> {
+) -> Result<Json<SandboxLogs>, ApiError> {
     let (from, limit) = (query.millis("start")?, query.limit(MAX_LINES, MAX_LINES)?);
     let log_entries = read(&app, &caller, &id, from, None, Order::Ascending, limit).await?;
     let logs = log_entries.iter().map(line).collect();
@@ -52,7 +52,7 @@ pub(super) async fn sandbox_logs(
     params(
         ("sandboxID" = String, Path, description = "Its id"),
         ("cursor" = Option<i64>, Query, description = "Where to begin, milliseconds since 1970"),
-        ("limit" = Option<u32>, Query, description = "At most so many lines, 1 to 1000 (default)"),
+        ("limit" = Option<u32>, Query, description = "Maximum number of lines, 1 to 1000 (default)"),
         ("direction" = Option<String>, Query, description = "`forward` (default) or `backward` in time"),
         ("level" = Option<String>, Query, description = "Only lines of this level and above"),
         ("search" = Option<String>, Query, description = "Only lines that contain this text"),
@@ -63,26 +63,26 @@ pub(super) async fn sandbox_log_page(
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
     query: Query,
-) -> Result<Json<SandboxLogPage>, Refusal> {
+) -> Result<Json<SandboxLogPage>, ApiError> {
     let cursor = query.millis("cursor")?;
     let limit = query.limit(MAX_LINES, MAX_LINES)?;
     let (order, from, until) = match query.text("direction") {
         None | Some("forward") => (Order::Ascending, cursor, None),
-        // The whole millisecond counts, or a line within it would be on no page.
+        // The whole millisecond is included, or a line within it would be on no page.
         Some("backward") => (Order::Descending, None, cursor.map(|at| at + MILLISECOND)),
         Some(other) => {
-            return Err(Refusal::invalid(format!("direction must be forward or backward, not {:?}", short(other))));
+            return Err(ApiError::invalid(format!("direction must be forward or backward, not {:?}", short(other))));
         }
     };
     let level = match query.text("level") {
         None => 0,
         Some(level) => LEVELS.iter().position(|l| *l == level).ok_or_else(|| {
-            Refusal::invalid(format!("level must be one of {}, not {:?}", LEVELS.join(", "), short(level)))
+            ApiError::invalid(format!("level must be one of {}, not {:?}", LEVELS.join(", "), short(level)))
         })?,
     };
     let search = query.text("search").unwrap_or_default();
     if search.chars().count() > MAX_SEARCH {
-        return Err(Refusal::invalid(format!("search has at most {MAX_SEARCH} characters")));
+        return Err(ApiError::invalid(format!("search has at most {MAX_SEARCH} characters")));
     }
     let mut logs = read(&app, &caller, &id, from, until, order, MAX_LINES).await?;
     logs.retain(|l| LEVELS.iter().position(|known| *known == l.level) >= Some(level) && l.message.contains(search));
@@ -98,8 +98,8 @@ async fn read(
     until: Option<Timestamp>,
     order: Order,
     limit: u32,
-) -> Result<Vec<LogEntry>, Refusal> {
-    let sandbox = app.remembered(&caller.team, id).await?;
+) -> Result<Vec<LogEntry>, ApiError> {
+    let sandbox = app.find_sandbox(&caller.team, id).await?;
     let wanted = EventQuery {
         team: caller.team.clone(),
         sandbox: Some(id.clone()),
@@ -110,14 +110,14 @@ async fn read(
         offset: 0,
         limit,
     };
-    let entries = app.store.events(&wanted).await?.into_iter().map(entry).collect();
+    let entries = app.store.events(&wanted).await?.into_iter().map(event_entry).collect();
     let noted = app.lifecycle.noted(id, sandbox.created_at).await;
     let noted =
         noted.into_iter().filter(|noted| from.is_none_or(|t| noted.at >= t) && until.is_none_or(|t| noted.at <= t));
-    Ok(merge(entries, noted.map(told).collect(), order, limit as usize))
+    Ok(merge(entries, noted.map(journal_entry).collect(), order, limit as usize))
 }
 
-/// Both in one order. Where there are more events than were read, nothing may be told from beyond the last of them.
+/// Merges both by time. If there are more events than were read, journal lines after the last of them are left out.
 fn merge(mut entries: Vec<LogEntry>, mut noted: Vec<LogEntry>, order: Order, limit: usize) -> Vec<LogEntry> {
     if let Some(last) = entries.last().filter(|_| entries.len() >= limit) {
         noted.retain(|entry| match order {
@@ -126,7 +126,7 @@ fn merge(mut entries: Vec<LogEntry>, mut noted: Vec<LogEntry>, order: Order, lim
         });
     }
     entries.append(&mut noted);
-    // Stable: what happened at the same time stays in its order.
+    // Stable: lines with the same time keep their order.
     match order {
         Order::Ascending => entries.sort_by_key(|entry| entry.timestamp),
         Order::Descending => entries.sort_by_key(|entry| std::cmp::Reverse(entry.timestamp)),
@@ -135,8 +135,8 @@ fn merge(mut entries: Vec<LogEntry>, mut noted: Vec<LogEntry>, order: Order, lim
     entries
 }
 
-/// What the guest noted, as a line.
-fn told(noted: Noted) -> LogEntry {
+/// A line of the guest's journal.
+fn journal_entry(noted: Noted) -> LogEntry {
     let mut fields = BTreeMap::from([("logger".into(), "guest".into())]);
     if let Some(pid) = noted.pid {
         fields.insert("pid".into(), pid.to_string());
@@ -144,8 +144,8 @@ fn told(noted: Noted) -> LogEntry {
     LogEntry { timestamp: noted.at, message: noted.message, level: noted.level.into(), fields }
 }
 
-/// An event in words.
-fn entry(event: Event) -> LogEntry {
+/// A lifecycle event as a line.
+fn event_entry(event: Event) -> LogEntry {
     let text = |name: &str| event.data.get(name).and_then(Value::as_str).map(str::to_owned).unwrap_or_default();
     let reason = text("reason");
     let (level, message) = match event.kind.as_str() {

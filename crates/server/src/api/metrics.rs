@@ -1,4 +1,4 @@
-//! What sandboxes use and used.
+//! Resource usage of sandboxes.
 
 use std::sync::Arc;
 
@@ -14,14 +14,13 @@ use super::App;
 use super::query::Query;
 use super::sandbox_ref::SandboxRef;
 use crate::auth::Caller;
-use crate::error::Refusal;
+use crate::error::ApiError;
 use crate::lifecycle::UsageError;
 
-/// Sandboxes that the backend is asked about at the same time for one request.
-const AT_ONCE: usize = 8;
+/// Sandboxes that one request queries in parallel.
+const CONCURRENCY: usize = 8;
 
-/// What a sandbox used: the last hour as it was measured, before that the peaks of minutes and of hours, as far back as this server
-/// has seen it.
+/// Resource usage of a sandbox: all samples of the last hour, before that the peaks of minutes and of hours, since this server started.
 #[utoipa::path(get, path = "/sandboxes/{sandboxID}/metrics", tag = "sandboxes",
     params(
         ("sandboxID" = String, Path, description = "Its id"),
@@ -34,47 +33,47 @@ pub(super) async fn sandbox_metrics(
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
     query: Query,
-) -> Result<Json<Vec<SandboxMetric>>, Refusal> {
+) -> Result<Json<Vec<SandboxMetric>>, ApiError> {
     let range = query.range()?;
-    app.there(&caller.team, &id).await?;
+    app.find_usable(&caller.team, &id).await?;
     match app.lifecycle.usage(&id, range).await {
         Ok(metrics) => Ok(Json(metrics)),
         Err(UsageError::NotUp(_)) => {
-            app.there(&caller.team, &id).await?;
+            app.find_usable(&caller.team, &id).await?;
             Ok(Json(vec![]))
         }
         Err(UsageError::NoAnswer(_)) => {
             let text = format!("Sandbox {id} could not be asked in time; try again");
-            Err(Refusal::new(ErrorCode::SandboxUnresponsive, text))
+            Err(ApiError::new(ErrorCode::SandboxUnresponsive, text))
         }
-        Err(error) => Err(Refusal::internal(&error)),
+        Err(error) => Err(ApiError::internal(&error)),
     }
 }
 
-/// What several sandboxes use now.
+/// Current resource usage of several sandboxes.
 #[utoipa::path(get, path = "/sandboxes/metrics", tag = "sandboxes",
     params(("sandbox_ids" = String, Query, description = "Ids, separated by commas, at most 100")),
-    responses((status = 200, description = "The last sample of each that is up", body = SandboxesMetrics)))]
+    responses((status = 200, description = "The last sample of each that is running", body = SandboxesMetrics)))]
 pub(super) async fn sandboxes_metrics(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     query: Query,
-) -> Result<Json<SandboxesMetrics>, Refusal> {
+) -> Result<Json<SandboxesMetrics>, ApiError> {
     let ids = query.list("sandbox_ids");
     if ids.is_empty() || ids.len() > *PAGE.end() as usize {
-        return Err(Refusal::invalid(format!("sandbox_ids takes 1 to {} ids, not {}", PAGE.end(), ids.len())));
+        return Err(ApiError::invalid(format!("sandbox_ids takes 1 to {} ids, not {}", PAGE.end(), ids.len())));
     }
     let ids: Vec<_> = ids.into_iter().filter_map(parse_sandbox_ref).collect();
     let metrics = futures_util::stream::iter(ids)
         .map(|id| {
             let (app, team) = (Arc::clone(&app), caller.team.clone());
             async move {
-                app.running(&team, &id).await.ok()?;
+                app.find_running(&team, &id).await.ok()?;
                 let metric = app.lifecycle.last_usage(&id).await?;
                 Some((id.to_string(), metric))
             }
         })
-        .buffer_unordered(AT_ONCE)
+        .buffer_unordered(CONCURRENCY)
         .filter_map(std::future::ready)
         .collect::<Vec<_>>()
         .await;

@@ -1,4 +1,4 @@
-//! What Novita's fork of the SDK asks beyond E2B's routes.
+//! Routes that only Novita's fork of E2B's SDK uses.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use super::App;
 use super::query::{MAX_OFFSET, MAX_SECONDS, Query};
 use crate::auth::Caller;
-use crate::error::{Refusal, short};
+use crate::error::{ApiError, short};
 
 const DEFAULT_LIMIT: u32 = 20;
 const MAX_NAMES: usize = 32;
@@ -30,23 +30,23 @@ pub(super) fn is_novita(headers: &HeaderMap) -> bool {
             .is_some_and(|agent| agent.starts_with("novita-sandbox"))
 }
 
-/// What there may be, and what there is of the team's.
+/// Limits of this server and usage of the team.
 #[utoipa::path(get, path = "/sandboxes/quota", tag = "novita",
-    responses((status = 200, description = "Limits of this server and use by the team", body = Quota)))]
+    responses((status = 200, description = "Limits and usage", body = Quota)))]
 pub(super) async fn quota(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
-) -> Result<Json<Quota>, Refusal> {
+) -> Result<Json<Quota>, ApiError> {
     let most = app.lifecycle.max_sandboxes();
-    let (cpu, memory, disk) = app.bounds.largest();
+    let (cpu, memory, disk) = app.limits.largest();
     let (instances, cpus, memory_mb) = app.store.running_sums(&caller.team).await?;
     Ok(Json(Quota {
         limit: QuotaLimit {
             concurrent_instances: u64::from(most),
-            // There is no bound on all together but what each may have.
+            // There is no limit on the sum, only on each sandbox.
             concurrent_vcpu: u64::from(most) * u64::from(cpu),
             concurrent_ram_mb: u64::from(most) * u64::from(memory),
-            max_length_hours: app.bounds.max_timeout_hours,
+            max_length_hours: app.limits.max_timeout_hours,
             disk_mb: disk,
             max_vcpu: cpu,
             max_ram_mb: memory,
@@ -55,7 +55,7 @@ pub(super) async fn quota(
     }))
 }
 
-/// What was done with the team's sandboxes.
+/// Operations on the team's sandboxes.
 #[utoipa::path(get, path = "/sandboxes/events", tag = "novita",
     params(
         ("startTime" = Option<i64>, Query, description = "Not before this time, seconds since 1970"),
@@ -65,25 +65,25 @@ pub(super) async fn quota(
         ("events" = Option<String>, Query, description = "Only these, separated by commas: create, update, timeout, delete"),
         ("state" = Option<String>, Query, description = "`success` or `failed`"),
         ("orderAsc" = Option<bool>, Query, description = "Oldest first"),
-        ("offset" = Option<u32>, Query, description = "Skip so many"),
-        ("limit" = Option<u32>, Query, description = "At most so many, 1 to 100, 20 by default"),
+        ("offset" = Option<u32>, Query, description = "Number of operations to skip"),
+        ("limit" = Option<u32>, Query, description = "Maximum number, 1 to 100, 20 by default"),
     ),
     responses((status = 200, description = "A page", body = ActivityPage)))]
 pub(super) async fn events(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     query: Query,
-) -> Result<Json<ActivityPage>, Refusal> {
+) -> Result<Json<ActivityPage>, ApiError> {
     let names: Vec<String> = query.list("events").into_iter().map(str::to_owned).collect();
     if names.len() > MAX_NAMES {
-        return Err(Refusal::invalid(format!("events has more than {MAX_NAMES} entries")));
+        return Err(ApiError::invalid(format!("events has more than {MAX_NAMES} entries")));
     }
     let failed = match query.text("state") {
         None => None,
         Some("success") => Some(false),
         Some("failed") => Some(true),
         Some(other) => {
-            return Err(Refusal::invalid(format!("state must be success or failed, not {:?}", short(other))));
+            return Err(ApiError::invalid(format!("state must be success or failed, not {:?}", short(other))));
         }
     };
     let offset = query.number("offset", 0..=MAX_OFFSET)?.and_then(|v| u32::try_from(v).ok()).unwrap_or_default();
@@ -94,7 +94,7 @@ pub(super) async fn events(
     let sandbox = match query.text("sandboxID").map(parse_sandbox_ref) {
         None => None,
         Some(Some(id)) => Some(id),
-        // What cannot be an id is the id of nothing.
+        // A malformed id matches nothing.
         Some(None) => return Ok(Json(nothing)),
     };
     let template = query.text("templateID").map(str::to_owned);
@@ -126,8 +126,8 @@ fn item(row: Activity) -> ActivityItem {
 
 impl Query {
     /// A moment in seconds since 1970.
-    fn seconds(&self, name: &'static str) -> Result<Option<Timestamp>, Refusal> {
+    fn seconds(&self, name: &'static str) -> Result<Option<Timestamp>, ApiError> {
         let Some(value) = self.number(name, 0..=MAX_SECONDS)? else { return Ok(None) };
-        Timestamp::from_second(value).map(Some).map_err(|_| Refusal::invalid(format!("{name} is out of range")))
+        Timestamp::from_second(value).map(Some).map_err(|_| ApiError::invalid(format!("{name} is out of range")))
     }
 }

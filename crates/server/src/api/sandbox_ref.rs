@@ -1,4 +1,4 @@
-//! The sandbox that a path names, seen by the caller: theirs and there, or a refusal that says what became of it.
+//! Finds the sandbox that a path names, if it belongs to the caller's team and is in a suitable state; otherwise the error says why.
 
 use axum::extract::{FromRequestParts, Path};
 use cabana_store::Sandbox;
@@ -8,84 +8,84 @@ use cabana_types::{ErrorCode, SandboxId, TeamId};
 use http::request::Parts;
 
 use super::App;
-use crate::error::Refusal;
+use crate::error::ApiError;
 
-/// The id in the path; E2B's older `id-clientID` counts too.
+/// The id in the path; E2B's older form `id-clientID` is accepted too.
 #[derive(Debug)]
 pub(super) struct SandboxRef(pub(super) SandboxId);
 
 impl<S: Send + Sync> FromRequestParts<S> for SandboxRef {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let Path(text) = Path::<String>::from_request_parts(parts, state)
             .await
-            .map_err(|_| Refusal::invalid("The path is not well formed"))?;
-        // What cannot be an id is the id of nothing.
-        parse_sandbox_ref(&text).map(Self).ok_or_else(|| Refusal::no_sandbox(&text))
+            .map_err(|_| ApiError::invalid("The path is not well formed"))?;
+        // A malformed id is treated like one that does not exist.
+        parse_sandbox_ref(&text).map(Self).ok_or_else(|| ApiError::no_sandbox(&text))
     }
 }
 
 impl App {
-    /// A sandbox of a team or its tombstone.
-    pub(super) async fn remembered(&self, team: &TeamId, id: &SandboxId) -> Result<Sandbox, Refusal> {
+    /// A sandbox of the team, in any state, also after its end.
+    pub(super) async fn find_sandbox(&self, team: &TeamId, id: &SandboxId) -> Result<Sandbox, ApiError> {
         match self.store.sandbox(id).await? {
             Some(sandbox) if sandbox.team == *team => Ok(sandbox),
-            _ => Err(Refusal::no_sandbox(id.as_str())),
+            _ => Err(ApiError::no_sandbox(id.as_str())),
         }
     }
 
-    /// A sandbox of a team that is up.
-    pub(super) async fn running(&self, team: &TeamId, id: &SandboxId) -> Result<Sandbox, Refusal> {
-        let sandbox = self.there(team, id).await?;
+    /// A running sandbox of the team.
+    pub(super) async fn find_running(&self, team: &TeamId, id: &SandboxId) -> Result<Sandbox, ApiError> {
+        let sandbox = self.find_usable(team, id).await?;
         match &sandbox.state {
             State::Running => Ok(sandbox),
             _ => {
                 let text = format!("Sandbox {id} is paused; resume it with POST /v2/sandboxes/{id}/connect");
-                Err(Refusal::new(ErrorCode::SandboxStateConflict, text))
+                Err(ApiError::new(ErrorCode::SandboxStateConflict, text))
             }
         }
     }
 
-    /// A sandbox of a team that is up or asleep.
-    pub(super) async fn there(&self, team: &TeamId, id: &SandboxId) -> Result<Sandbox, Refusal> {
-        let sandbox = self.alive(team, id).await?;
+    /// A sandbox of the team that is running, paused or in between.
+    pub(super) async fn find_usable(&self, team: &TeamId, id: &SandboxId) -> Result<Sandbox, ApiError> {
+        let sandbox = self.find_created(team, id).await?;
         match &sandbox.state {
-            State::Failed { cause } => Err(Refusal::failed(id, cause)),
+            State::Failed { cause } => Err(ApiError::failed(id, cause)),
             _ => Ok(sandbox),
         }
     }
 
-    /// A sandbox of a team that came up once and was not ended; it may have failed.
-    pub(super) async fn alive(&self, team: &TeamId, id: &SandboxId) -> Result<Sandbox, Refusal> {
-        let sandbox = self.mortal(team, id).await?;
+    /// A sandbox of the team that was created and has not ended. It may have failed.
+    pub(super) async fn find_created(&self, team: &TeamId, id: &SandboxId) -> Result<Sandbox, ApiError> {
+        let sandbox = self.find_not_ended(team, id).await?;
         match &sandbox.state {
             State::Creating => {
-                let text = format!("Sandbox {id} is still being created; wait for the answer to its creation");
-                Err(Refusal::new(ErrorCode::SandboxStateConflict, text))
+                let text = format!("Sandbox {id} is still being created; wait for the response to its creation");
+                Err(ApiError::new(ErrorCode::SandboxStateConflict, text))
             }
             _ => Ok(sandbox),
         }
     }
 
-    /// A sandbox of a team that was not ended; it may be coming up.
-    pub(super) async fn mortal(&self, team: &TeamId, id: &SandboxId) -> Result<Sandbox, Refusal> {
-        let sandbox = self.remembered(team, id).await?;
+    /// A sandbox of the team that has not ended. It may still be in creation.
+    pub(super) async fn find_not_ended(&self, team: &TeamId, id: &SandboxId) -> Result<Sandbox, ApiError> {
+        let sandbox = self.find_sandbox(team, id).await?;
         match &sandbox.state {
-            State::Ending { cause } | State::Ended { cause } => Err(Refusal::ended(id, cause)),
+            State::Ending { cause } | State::Ended { cause } => Err(ApiError::ended(id, cause)),
             _ => Ok(sandbox),
         }
     }
 
-    /// The refusal for a change that came too late, or the error's own.
-    pub(super) async fn too_late(&self, team: &TeamId, id: &SandboxId, error: cabana_store::Error) -> Refusal {
+    /// Turns a store error of a change into an error that names the sandbox's current state.
+    pub(super) async fn explain_conflict(&self, team: &TeamId, id: &SandboxId, error: cabana_store::Error) -> ApiError {
         use cabana_store::Error as E;
         if !matches!(error, E::NoSandbox(_) | E::NotRunning { .. } | E::Refused(_)) {
             return error.into();
         }
-        match self.running(team, id).await {
-            Err(refusal) => refusal,
-            Ok(_) => Refusal::new(ErrorCode::SandboxStateConflict, format!("Sandbox {id} is changing; try again")),
+        match self.find_running(team, id).await {
+            Err(error) => error,
+            Ok(_) => ApiError::new(ErrorCode::SandboxStateConflict, format!("Sandbox {id} is changing; try again")),
         }
     }
 }

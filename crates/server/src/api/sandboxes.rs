@@ -8,7 +8,7 @@ use cabana_store::Sandbox as Row;
 use cabana_types::LifecyclePolicy;
 use cabana_types::policy::{OnFailure, OnTimeout};
 use cabana_types::routing::ENVD_VERSION;
-use cabana_types::sandbox::{EndCause, Kept, State as Phase};
+use cabana_types::sandbox::{self, EndCause, Kept};
 use cabana_types::wire::{
     ListedSandbox, NewSandbox, Sandbox, SandboxDetail, SandboxLifecycle, SandboxNetwork, SandboxState,
 };
@@ -16,37 +16,37 @@ use http::{HeaderMap, StatusCode};
 
 use super::App;
 use super::body::Body;
+use super::new_sandbox::Version;
 use super::sandbox_ref::SandboxRef;
-use super::wish::Version;
 use crate::auth::Caller;
-use crate::error::Refusal;
+use crate::error::ApiError;
 
-/// Older clients want the field.
+/// Older clients require the field.
 const CLIENT_ID: &str = "cabana";
 
 /// Create a sandbox.
 #[utoipa::path(post, path = "/v2/sandboxes", tag = "sandboxes", request_body = NewSandbox,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same key with the same body gives the same sandbox")),
-    responses((status = 201, description = "It is up", body = Sandbox)))]
+    responses((status = 201, description = "The sandbox is running", body = Sandbox)))]
 pub(super) async fn create_sandbox(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     Body(request): Body<NewSandbox>,
-) -> Result<(StatusCode, Json<Sandbox>), Refusal> {
+) -> Result<(StatusCode, Json<Sandbox>), ApiError> {
     create(&app, &caller, &headers, request, Version::V2).await
 }
 
 /// Create a sandbox, as older clients do: with an access token only if `secure`.
 #[utoipa::path(post, path = "/sandboxes", tag = "sandboxes", request_body = NewSandbox,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same key with the same body gives the same sandbox")),
-    responses((status = 201, description = "It is up", body = Sandbox)))]
+    responses((status = 201, description = "The sandbox is running", body = Sandbox)))]
 pub(super) async fn create_sandbox_v1(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     Body(request): Body<NewSandbox>,
-) -> Result<(StatusCode, Json<Sandbox>), Refusal> {
+) -> Result<(StatusCode, Json<Sandbox>), ApiError> {
     create(&app, &caller, &headers, request, Version::V1).await
 }
 
@@ -56,22 +56,22 @@ async fn create(
     headers: &HeaderMap,
     request: NewSandbox,
     version: Version,
-) -> Result<(StatusCode, Json<Sandbox>), Refusal> {
-    let wish = app.wish(caller, headers, request, version).await?;
-    let sandbox = app.lifecycle.create(wish).await?;
-    Ok((StatusCode::CREATED, Json(app.answer(sandbox))))
+) -> Result<(StatusCode, Json<Sandbox>), ApiError> {
+    let request = app.create_request(caller, headers, request, version).await?;
+    let sandbox = app.lifecycle.create(request).await?;
+    Ok((StatusCode::CREATED, Json(app.sandbox_response(sandbox))))
 }
 
 /// Everything about one sandbox.
 #[utoipa::path(get, path = "/sandboxes/{sandboxID}", tag = "sandboxes",
     params(("sandboxID" = String, Path, description = "Its id")),
-    responses((status = 200, description = "It is there, up or asleep", body = SandboxDetail)))]
+    responses((status = 200, description = "The sandbox, running or paused", body = SandboxDetail)))]
 pub(super) async fn get_sandbox(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
-) -> Result<Json<SandboxDetail>, Refusal> {
-    let row = app.there(&caller.team, &id).await?;
+) -> Result<Json<SandboxDetail>, ApiError> {
+    let row = app.find_usable(&caller.team, &id).await?;
     let (envd_access_token, internet) = (row.access_token.clone(), row.internet);
     let network = Some(network(&row));
     let (lifecycle, pause_mode) = (lifecycle(&row.policy), pause_mode(&row.state).map(str::to_owned));
@@ -89,23 +89,23 @@ pub(super) async fn get_sandbox(
 /// Kill a sandbox.
 #[utoipa::path(delete, path = "/sandboxes/{sandboxID}", tag = "sandboxes",
     params(("sandboxID" = String, Path, description = "Its id")),
-    responses((status = 204, description = "It is gone")))]
+    responses((status = 204, description = "The sandbox is killed")))]
 pub(super) async fn kill_sandbox(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
-) -> Result<StatusCode, Refusal> {
-    app.mortal(&caller.team, &id).await?;
+) -> Result<StatusCode, ApiError> {
+    app.find_not_ended(&caller.team, &id).await?;
     let cause = EndCause::Killed { by: caller.key.to_string() };
     match app.lifecycle.kill(&id, cause).await {
         Ok(()) => Ok(StatusCode::NO_CONTENT),
-        Err(error) => Err(app.too_late(&caller.team, &id, error).await),
+        Err(error) => Err(app.explain_conflict(&caller.team, &id, error).await),
     }
 }
 
 impl App {
-    /// A sandbox as create and connect answer it.
-    pub(super) fn answer(&self, row: Row) -> Sandbox {
+    /// The response to create and connect.
+    pub(super) fn sandbox_response(&self, row: Row) -> Sandbox {
         Sandbox {
             template_id: row.template.to_string(),
             sandbox_id: row.id,
@@ -119,7 +119,7 @@ impl App {
     }
 }
 
-/// The network options of a sandbox. The traffic token is in the answers to create and connect alone.
+/// The network options of a sandbox. Only the responses to create and connect contain the traffic token.
 fn network(row: &Row) -> SandboxNetwork {
     SandboxNetwork {
         allow_public_traffic: row.traffic.token.is_none(),
@@ -144,42 +144,45 @@ fn lifecycle(policy: &LifecyclePolicy) -> SandboxLifecycle {
 }
 
 /// What is kept of a paused sandbox.
-fn pause_mode(state: &Phase) -> Option<&'static str> {
+fn pause_mode(state: &sandbox::State) -> Option<&'static str> {
     match state {
-        Phase::Pausing { to: kept, .. } | Phase::Paused { kept, .. } | Phase::Resuming { from: kept, .. }
+        sandbox::State::Pausing { to: kept, .. }
+        | sandbox::State::Paused { kept, .. }
+        | sandbox::State::Resuming { from: kept, .. }
             if kept.has_memory() =>
         {
             Some("full")
         }
-        Phase::Pausing { .. } | Phase::Paused { .. } | Phase::Resuming { .. } | Phase::Archiving { .. } => {
-            Some("filesystem")
-        }
+        sandbox::State::Pausing { .. }
+        | sandbox::State::Paused { .. }
+        | sandbox::State::Resuming { .. }
+        | sandbox::State::Archiving { .. } => Some("filesystem"),
         _ => None,
     }
 }
 
-/// The exact state in one word.
-fn phase(state: &Phase) -> &'static str {
+/// The exact state, as `phase` on the wire.
+fn phase(state: &sandbox::State) -> &'static str {
     match state {
-        Phase::Paused { kept: Kept::Archive { whole: true, .. }, .. } => "archived",
-        Phase::Paused { kept: Kept::Archive { whole: false, .. }, .. } => "recycled",
+        sandbox::State::Paused { kept: Kept::Archive { whole: true, .. }, .. } => "archived",
+        sandbox::State::Paused { kept: Kept::Archive { whole: false, .. }, .. } => "recycled",
         other => other.name(),
     }
 }
 
-/// Why a sandbox is not running, in words that complete "the sandbox …".
-fn reason(state: &Phase) -> Option<String> {
+/// Why a sandbox is not running, completing "the sandbox …".
+fn reason(state: &sandbox::State) -> Option<String> {
     match state {
-        Phase::Pausing { why, .. }
-        | Phase::Paused { why, .. }
-        | Phase::Resuming { why, .. }
-        | Phase::Archiving { why, .. } => Some(why.describe()),
-        Phase::Failed { cause } => Some(cause.describe()),
+        sandbox::State::Pausing { why, .. }
+        | sandbox::State::Paused { why, .. }
+        | sandbox::State::Resuming { why, .. }
+        | sandbox::State::Archiving { why, .. } => Some(why.describe()),
+        sandbox::State::Failed { cause } => Some(cause.describe()),
         _ => None,
     }
 }
 
-/// A sandbox as listings show it.
+/// A sandbox as it appears in listings.
 pub(super) fn listed(row: Row) -> ListedSandbox {
     ListedSandbox {
         template_id: row.template.to_string(),
@@ -192,7 +195,7 @@ pub(super) fn listed(row: Row) -> ListedSandbox {
         memory_mb: row.resources.memory_mb,
         disk_size_mb: row.resources.disk_mb,
         metadata: row.metadata,
-        state: if row.state == Phase::Running { SandboxState::Running } else { SandboxState::Paused },
+        state: if row.state == sandbox::State::Running { SandboxState::Running } else { SandboxState::Paused },
         envd_version: ENVD_VERSION.into(),
         phase: phase(&row.state).into(),
         since: Some(row.since),

@@ -1,4 +1,4 @@
-//! About the server itself.
+//! Health, status and description of the server.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 
 use super::App;
-use crate::error::Refusal;
+use crate::error::ApiError;
 
-/// Whether the server serves.
+/// Health of the server.
 #[utoipa::path(get, path = "/health", tag = "server", security(()),
-    responses((status = 204, description = "It does")))]
+    responses((status = 204, description = "The server is healthy")))]
 pub(super) async fn health() -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
-/// This description.
+/// This document.
 #[utoipa::path(get, path = "/openapi.json", tag = "server", security(()),
     responses((status = 200, description = "OpenAPI", body = Object, content_type = "application/json")))]
 pub(super) async fn openapi() -> impl IntoResponse {
     ([(CONTENT_TYPE, "application/json")], super::document())
 }
 
-/// What this server is.
+/// Status of the server.
 #[utoipa::path(get, path = "/status", tag = "server",
     responses((status = 200, description = "Version, backend and what it can do, and sandboxes", body = ServerStatus)))]
 pub(super) async fn status(State(app): State<Arc<App>>) -> Json<ServerStatus> {
@@ -57,9 +57,9 @@ pub(super) async fn status(State(app): State<Arc<App>>) -> Json<ServerStatus> {
     })
 }
 
-/// Whether everything in the world is as the server remembers it.
+/// Check whether the sandboxes on this machine match the database.
 #[utoipa::path(get, path = "/status/check", tag = "server",
-    responses((status = 200, description = "What differs", body = Check)))]
-pub(super) async fn check(State(app): State<Arc<App>>) -> Result<Json<Check>, Refusal> {
+    responses((status = 200, description = "Differences", body = Check)))]
+pub(super) async fn check(State(app): State<Arc<App>>) -> Result<Json<Check>, ApiError> {
     Ok(Json(Check { differences: app.lifecycle.differences().await? }))
 }

@@ -1,4 +1,4 @@
-//! Snapshots of sandboxes, and forks. What is copied is the disk at one instant; a copy boots afresh from it.
+//! Snapshots of sandboxes, and forks. A snapshot is a copy of the disk at one instant; sandboxes created from it boot.
 
 use std::sync::Arc;
 
@@ -6,37 +6,37 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use cabana_store::{Sandbox as Row, Snapshot, SnapshotQuery, Traffic};
+use cabana_store::{Sandbox as Row, Snapshot, SnapshotQuery};
 use cabana_types::limits::{DEFAULT_TIMEOUT_V1_SECONDS, FORKS, MAX_TEMPLATE_REF_BYTES, PAGE, within};
-use cabana_types::sandbox::State as Phase;
+use cabana_types::sandbox;
 use cabana_types::wire::{CloneRequest, Clones, ErrorBody, ForkRequest, ForkResult, SnapshotInfo, SnapshotRequest};
-use cabana_types::{ErrorCode, LifecyclePolicy, SandboxId, TeamId, TemplateId};
+use cabana_types::{ErrorCode, LifecyclePolicy, SandboxId, TeamId, TemplateId, Traffic};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use jiff::Timestamp;
 
 use super::App;
 use super::body::OptionalBody;
+use super::new_sandbox::token;
 use super::query::Query;
 use super::sandbox_ref::SandboxRef;
 use super::template_ref::{DEFAULT_TAG, Name, parse};
-use super::wish::token;
 use crate::auth::Caller;
-use crate::error::{Refusal, short, status};
+use crate::error::{ApiError, short, status};
 use crate::lifecycle::CreateRequest;
 
 const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-next-token");
 
-/// Fork a sandbox: new ones, each with a copy of its disk.
+/// Fork a sandbox: create new ones, each with a copy of its disk.
 #[utoipa::path(post, path = "/sandboxes/{sandboxID}/fork", tag = "snapshots", request_body = Option<ForkRequest>,
     params(("sandboxID" = String, Path, description = "Its id")),
-    responses((status = 201, description = "What became of each", body = Vec<ForkResult>)))]
+    responses((status = 201, description = "The result for each", body = Vec<ForkResult>)))]
 pub(super) async fn fork(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
     OptionalBody(request): OptionalBody<ForkRequest>,
-) -> Result<(StatusCode, Json<Vec<ForkResult>>), Refusal> {
-    let made = app.multiply(&caller, &id, request.count, request.timeout).await?;
+) -> Result<(StatusCode, Json<Vec<ForkResult>>), ApiError> {
+    let made = app.fork_sandboxes(&caller, &id, request.count, request.timeout).await?;
     Ok((StatusCode::CREATED, Json(made)))
 }
 
@@ -49,9 +49,9 @@ pub(super) async fn clone(
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
     OptionalBody(request): OptionalBody<CloneRequest>,
-) -> Result<(StatusCode, Json<Clones>), Refusal> {
-    let template = app.alive(&caller.team, &id).await?.template;
-    let made = app.multiply(&caller, &id, request.count, request.timeout).await?;
+) -> Result<(StatusCode, Json<Clones>), ApiError> {
+    let template = app.find_created(&caller.team, &id).await?.template;
+    let made = app.fork_sandboxes(&caller, &id, request.count, request.timeout).await?;
     let failed = made.iter().find_map(|result| result.error.clone());
     let sandboxes: Vec<_> = made.into_iter().filter_map(|result| result.sandbox).collect();
     if let Some(error) = failed.filter(|_| sandboxes.is_empty() || request.strict == Some(true)) {
@@ -59,12 +59,12 @@ pub(super) async fn clone(
             let cause = cabana_types::sandbox::EndCause::Killed { by: caller.key.to_string() };
             let _ = app.lifecycle.kill(&sandbox.sandbox_id, cause).await;
         }
-        return Err(Refusal::new(error.error_code.unwrap_or(ErrorCode::SandboxCreateFailed), error.message));
+        return Err(ApiError::new(error.error_code.unwrap_or(ErrorCode::SandboxCreateFailed), error.message));
     }
     Ok((StatusCode::CREATED, Json(Clones { sandboxes, snapshot_template_id: template.to_string() })))
 }
 
-/// Take a snapshot of a sandbox, which goes on. Creations name it as their template.
+/// Take a snapshot of a sandbox, which keeps running. To create a sandbox from it, use it as the template.
 #[utoipa::path(post, path = "/sandboxes/{sandboxID}/snapshots", tag = "snapshots", request_body = Option<SnapshotRequest>,
     params(("sandboxID" = String, Path, description = "Its id")),
     responses((status = 201, description = "The snapshot", body = SnapshotInfo)))]
@@ -73,8 +73,8 @@ pub(super) async fn take_snapshot(
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
     OptionalBody(request): OptionalBody<SnapshotRequest>,
-) -> Result<(StatusCode, Json<SnapshotInfo>), Refusal> {
-    app.alive(&caller.team, &id).await?;
+) -> Result<(StatusCode, Json<SnapshotInfo>), ApiError> {
+    app.find_created(&caller.team, &id).await?;
     let name = match request.name.as_deref().filter(|name| !name.is_empty()) {
         None => None,
         Some(text) => Some(app.snapshot_name(&caller.team, text).await?),
@@ -98,11 +98,11 @@ pub(super) async fn list_snapshots(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     query: Query,
-) -> Result<(HeaderMap, Json<Vec<SnapshotInfo>>), Refusal> {
+) -> Result<(HeaderMap, Json<Vec<SnapshotInfo>>), ApiError> {
     let limit = query.limit(*PAGE.end(), *PAGE.end())?;
     let sandbox = match query.text("sandboxID").filter(|text| !text.is_empty()) {
         None => None,
-        // What cannot be an id has no snapshots.
+        // A malformed id has no snapshots.
         Some(text) => match cabana_types::routing::parse_sandbox_ref(text) {
             None => return Ok((HeaderMap::new(), Json(vec![]))),
             found => found,
@@ -134,8 +134,8 @@ pub(super) async fn list_snapshots(
 }
 
 impl App {
-    /// The snapshot that a team means by a name, if there is one.
-    pub(super) async fn find_snapshot(&self, team: &TeamId, text: &str) -> Result<Option<Snapshot>, Refusal> {
+    /// The snapshot that a name or id refers to, if there is one.
+    pub(super) async fn find_snapshot(&self, team: &TeamId, text: &str) -> Result<Option<Snapshot>, ApiError> {
         if text.len() > MAX_TEMPLATE_REF_BYTES {
             return Ok(None);
         }
@@ -150,49 +150,49 @@ impl App {
         })
     }
 
-    /// A name for a snapshot, which must not be a template's.
-    async fn snapshot_name(&self, team: &TeamId, text: &str) -> Result<String, Refusal> {
+    /// Checks a name for a new snapshot. It must not be the name of a template.
+    async fn snapshot_name(&self, team: &TeamId, text: &str) -> Result<String, ApiError> {
         let lower = text.trim().to_ascii_lowercase();
         let wrong = || {
             let text = format!("{:?} is not a name for a snapshot: use a-z, 0-9, - and _", short(text));
-            Refusal::invalid(text)
+            ApiError::invalid(text)
         };
         let name = parse(&lower).filter(|_| lower.len() <= MAX_TEMPLATE_REF_BYTES).ok_or_else(wrong)?;
         if name.tag.is_some_and(|tag| tag != DEFAULT_TAG) || name.namespace.is_some_and(|n| n != team.as_str()) {
             return Err(wrong());
         }
         if name.alias.parse::<TemplateId>().is_ok() {
-            return Err(Refusal::invalid("A snapshot's name must not look like an id"));
+            return Err(ApiError::invalid("A snapshot's name must not look like an id"));
         }
         if self.store.template_by_alias(team, None, name.alias).await?.is_some() {
             let text = format!("{:?} is the name of a template; choose another", name.alias);
-            return Err(Refusal::new(ErrorCode::SandboxStateConflict, text));
+            return Err(ApiError::new(ErrorCode::SandboxStateConflict, text));
         }
         Ok(name.alias.to_owned())
     }
 
-    /// Makes sandboxes with copies of another's disk.
-    async fn multiply(
+    /// Creates sandboxes with copies of another's disk.
+    async fn fork_sandboxes(
         &self,
         caller: &Caller,
         id: &SandboxId,
         count: Option<i64>,
         timeout: Option<i64>,
-    ) -> Result<Vec<ForkResult>, Refusal> {
-        let row = self.alive(&caller.team, id).await?;
+    ) -> Result<Vec<ForkResult>, ApiError> {
+        let row = self.find_created(&caller.team, id).await?;
         let count = within("count", count.unwrap_or(1), FORKS)?;
         let timeout = match timeout {
-            Some(seconds) => self.bounds.timeout("timeout", seconds).map_err(Refusal::invalid)?,
+            Some(seconds) => self.limits.timeout("timeout", seconds).map_err(ApiError::invalid)?,
             None => DEFAULT_TIMEOUT_V1_SECONDS,
         };
-        let wishes = (0..count).map(|_| like(&row, caller, timeout)).collect();
-        let made = self.lifecycle.fork(id, wishes).await?;
+        let requests = (0..count).map(|_| fork_request(&row, caller, timeout)).collect();
+        let made = self.lifecycle.fork(id, requests).await?;
         let result = |made| match made {
-            Ok(sandbox) => ForkResult { sandbox: Some(self.answer(sandbox)), error: None },
+            Ok(sandbox) => ForkResult { sandbox: Some(self.sandbox_response(sandbox)), error: None },
             Err(error) => {
-                let refusal = Refusal::from(error);
-                let code = status(refusal.code()).as_u16();
-                let (error_code, message) = (Some(refusal.code()), refusal.message().to_owned());
+                let error = ApiError::from(error);
+                let code = status(error.code()).as_u16();
+                let (error_code, message) = (Some(error.code()), error.message().to_owned());
                 ForkResult { sandbox: None, error: Some(ErrorBody { code, message, error_code }) }
             }
         };
@@ -200,13 +200,13 @@ impl App {
     }
 }
 
-/// A wish for a sandbox like another, with an id and tokens of its own.
-fn like(row: &Row, caller: &Caller, timeout: u64) -> CreateRequest {
+/// A request for a sandbox like another, with its own id and tokens.
+fn fork_request(row: &Row, caller: &Caller, timeout: u64) -> CreateRequest {
     let now = Timestamp::now();
     CreateRequest {
         sandbox: Row {
             id: SandboxId::from_random(rand::random()),
-            state: Phase::Creating,
+            state: sandbox::State::Creating,
             access_token: row.secure.then(token),
             traffic: Traffic { token: row.traffic.token.is_some().then(token), ..row.traffic.clone() },
             created_at: now,
@@ -221,7 +221,7 @@ fn like(row: &Row, caller: &Caller, timeout: u64) -> CreateRequest {
             ..row.clone()
         },
         by: caller.key.clone(),
-        // Lifecycle puts the copy here.
+        // Lifecycle replaces this with the snapshot.
         disk: cabana_runtime::DiskSource::New,
         timeout,
     }
@@ -239,12 +239,12 @@ fn info(snapshot: Snapshot) -> SnapshotInfo {
     }
 }
 
-fn position(token: &str) -> Result<(Timestamp, String), Refusal> {
+fn position(token: &str) -> Result<(Timestamp, String), ApiError> {
     let read = || {
         let text = String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
         let (time, id) = text.split_once(':')?;
         let id = id.parse::<TemplateId>().ok()?;
         Some((Timestamp::from_microsecond(time.parse().ok()?).ok()?, id.to_string()))
     };
-    read().ok_or_else(|| Refusal::invalid("nextToken is not one of this server's; begin again without it"))
+    read().ok_or_else(|| ApiError::invalid("nextToken is not one of this server's; begin again without it"))
 }

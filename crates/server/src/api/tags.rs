@@ -1,4 +1,4 @@
-//! Tags of templates: names for builds. Rolling back is giving a tag to an earlier build.
+//! Tags of templates, which name builds. To roll back, assign a tag to an earlier build.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,24 +19,24 @@ use super::body::Body;
 use super::query::Query;
 use super::template_ref::{DEFAULT_TAG, PathName, PathNames, is_build_id, is_tag};
 use crate::auth::Caller;
-use crate::error::{Refusal, short};
+use crate::error::{ApiError, short};
 
 const GROUP_ASSIGNMENTS: u32 = 6;
 const GROUPS: u32 = 25;
 const ASSIGNMENTS: u32 = 50;
 pub(super) const SORTS: [&str; 4] = ["latest_desc", "latest_asc", "name_asc", "name_desc"];
 
-/// Give tags to a build. A tag that named another build of the template names this one from now on.
+/// Assign tags to a build. A tag of another build of the template moves to this one.
 #[utoipa::path(post, path = "/templates/tags", tag = "templates", request_body = AssignTags,
-    responses((status = 201, description = "The build has them", body = AssignedTags)))]
+    responses((status = 201, description = "The tags are assigned", body = AssignedTags)))]
 pub(super) async fn assign_tags(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Body(request): Body<AssignTags>,
-) -> Result<(StatusCode, Json<AssignedTags>), Refusal> {
-    let tags = normal(&request.tags)?;
+) -> Result<(StatusCode, Json<AssignedTags>), ApiError> {
+    let tags = normalize_tags(&request.tags)?;
     if tags.is_empty() {
-        return Err(Refusal::invalid("tags is empty; name at least one"));
+        return Err(ApiError::invalid("tags is empty; name at least one"));
     }
     let template = app.find_own_template(&caller.team, &request.target).await?;
     let build = app.finished_build(&template, &request.target).await?;
@@ -44,17 +44,17 @@ pub(super) async fn assign_tags(
     Ok((StatusCode::CREATED, Json(AssignedTags { tags, build_id: build.id })))
 }
 
-/// Take tags away. Their builds stay for a while.
+/// Remove tags. Their builds are kept for a while.
 #[utoipa::path(delete, path = "/templates/tags", tag = "templates", request_body = RemoveTags,
-    responses((status = 204, description = "The template does not have them")))]
+    responses((status = 204, description = "The tags are removed")))]
 pub(super) async fn remove_tags(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Body(request): Body<RemoveTags>,
-) -> Result<StatusCode, Refusal> {
-    let tags = normal(&request.tags)?;
+) -> Result<StatusCode, ApiError> {
+    let tags = normalize_tags(&request.tags)?;
     if tags.iter().any(|tag| tag == DEFAULT_TAG) {
-        return Err(Refusal::invalid(
+        return Err(ApiError::invalid(
             "The tag default cannot be removed: it is what a template means without a tag. Give it to another build, or delete the template",
         ));
     }
@@ -71,7 +71,7 @@ pub(super) async fn list_tags(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     PathName(text): PathName,
-) -> Result<Json<Vec<TemplateTag>>, Refusal> {
+) -> Result<Json<Vec<TemplateTag>>, ApiError> {
     let template = app.find_template(&caller.team, &text).await?;
     let tags = app.store.tags(&template.id).await?.into_iter();
     let tags = tags.map(|t| TemplateTag { tag: t.tag, build_id: t.build, created_at: t.created_at });
@@ -81,12 +81,12 @@ pub(super) async fn list_tags(
 /// Count the tags of a template.
 #[utoipa::path(get, path = "/templates/{templateID}/tags/count", tag = "templates",
     params(("templateID" = String, Path, description = "Its id or alias")),
-    responses((status = 200, description = "How many there are", body = TagCount)))]
+    responses((status = 200, description = "The count", body = TagCount)))]
 pub(super) async fn count_tags(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     PathName(text): PathName,
-) -> Result<Json<TagCount>, Refusal> {
+) -> Result<Json<TagCount>, ApiError> {
     let template = app.find_template(&caller.team, &text).await?;
     Ok(Json(TagCount { total: app.store.tags(&template.id).await?.len() as u64 }))
 }
@@ -97,21 +97,21 @@ pub(super) async fn count_tags(
         ("templateID" = String, Path, description = "Its id or alias"),
         ("tag" = String, Query, description = "The tag"),
     ),
-    responses((status = 200, description = "Whether", body = TagExists)))]
+    responses((status = 200, description = "Whether it exists", body = TagExists)))]
 pub(super) async fn tag_exists(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     PathName(text): PathName,
     query: Query,
-) -> Result<Json<TagExists>, Refusal> {
-    let tag = query.text("tag").ok_or_else(|| Refusal::invalid("tag is missing; say which one"))?;
-    let normalized_tag = normal_tag(tag)?;
+) -> Result<Json<TagExists>, ApiError> {
+    let tag = query.text("tag").ok_or_else(|| ApiError::invalid("tag is missing; say which one"))?;
+    let normalized_tag = normalize_tag(tag)?;
     let template = app.find_template(&caller.team, &text).await?;
     let exists = app.store.tags(&template.id).await?.iter().any(|t| t.tag == normalized_tag);
     Ok(Json(TagExists { exists, normalized_tag }))
 }
 
-/// List the tags of a template, each with what it has stood for.
+/// List the tags of a template, each with its assignments.
 #[utoipa::path(get, path = "/templates/{templateID}/tags/groups", tag = "templates",
     params(
         ("templateID" = String, Path, description = "Its id or alias"),
@@ -127,17 +127,17 @@ pub(super) async fn tag_groups(
     Extension(caller): Extension<Caller>,
     PathName(text): PathName,
     query: Query,
-) -> Result<Json<TagGroupPage>, Refusal> {
+) -> Result<Json<TagGroupPage>, ApiError> {
     let each = query.limit_of("assignmentLimit", GROUP_ASSIGNMENTS, *PAGE.end())? as usize;
     let limit = query.limit_of("tagsLimit", GROUPS, *PAGE.end())? as usize;
     let search = query.text("search").unwrap_or_default();
     if search.chars().count() > MAX_TAG_BYTES {
-        return Err(Refusal::invalid(format!("search has at most {MAX_TAG_BYTES} characters")));
+        return Err(ApiError::invalid(format!("search has at most {MAX_TAG_BYTES} characters")));
     }
     let search = search.to_ascii_lowercase();
     let sort = query.text("sort").unwrap_or(SORTS[0]);
     if !SORTS.contains(&sort) {
-        return Err(Refusal::invalid(format!("sort must be one of {}, not {:?}", SORTS.join(", "), short(sort))));
+        return Err(ApiError::invalid(format!("sort must be one of {}, not {:?}", SORTS.join(", "), short(sort))));
     }
     let template = app.find_template(&caller.team, &text).await?;
     let mut groups: Vec<(String, Vec<Assignment>)> =
@@ -149,7 +149,7 @@ pub(super) async fn tag_groups(
         "latest_asc" => groups.sort_by_key(|(_, assignments)| latest(assignments)),
         _ => groups.sort_by_key(|(_, assignments)| std::cmp::Reverse(latest(assignments))),
     }
-    let start = after(query.text("tagsCursor"), "tagsCursor", groups.iter().map(|(tag, _)| tag.as_str()))?;
+    let start = page_start(query.text("tagsCursor"), "tagsCursor", groups.iter().map(|(tag, _)| tag.as_str()))?;
     let more = groups.len() > start + limit;
     let tags = groups.into_iter().skip(start).take(limit).map(|(tag, all)| TagGroup {
         tag,
@@ -161,7 +161,7 @@ pub(super) async fn tag_groups(
     Ok(Json(TagGroupPage { tags, next_cursor }))
 }
 
-/// List what a tag has stood for, newest first.
+/// List the assignments of a tag, newest first.
 #[utoipa::path(get, path = "/templates/{templateID}/tags/{tag}/assignments", tag = "templates",
     params(
         ("templateID" = String, Path, description = "Its id or alias"),
@@ -175,12 +175,12 @@ pub(super) async fn tag_assignments(
     Extension(caller): Extension<Caller>,
     PathNames(text, tag): PathNames,
     query: Query,
-) -> Result<Json<TagAssignmentPage>, Refusal> {
+) -> Result<Json<TagAssignmentPage>, ApiError> {
     let limit = query.limit(ASSIGNMENTS, *PAGE.end())? as usize;
-    let tag = normal_tag(&tag)?;
+    let tag = normalize_tag(&tag)?;
     let template = app.find_template(&caller.team, &text).await?;
     let all = app.assignments(&template).await?.remove(&tag).unwrap_or_default();
-    let start = after(query.text("cursor"), "cursor", all.iter().map(|a| a.id.as_str()))?;
+    let start = page_start(query.text("cursor"), "cursor", all.iter().map(|a| a.id.as_str()))?;
     let more = all.len() > start + limit;
     let data: Vec<TagAssignment> = all.into_iter().skip(start).take(limit).map(shown).collect();
     let next_cursor = data.last().filter(|_| more).map(|a| a.assignment_id.clone());
@@ -188,8 +188,8 @@ pub(super) async fn tag_assignments(
 }
 
 impl App {
-    /// What each tag that a template has now has stood for, newest first.
-    async fn assignments(&self, template: &Template) -> Result<BTreeMap<String, Vec<Assignment>>, Refusal> {
+    /// The assignments of each current tag of a template, newest first.
+    async fn assignments(&self, template: &Template) -> Result<BTreeMap<String, Vec<Assignment>>, ApiError> {
         let tags = self.store.tags(&template.id).await?.into_iter();
         let mut groups: BTreeMap<String, Vec<Assignment>> = tags.map(|tag| (tag.tag, vec![])).collect();
         for assignment in self.store.assignments(&template.id).await? {
@@ -201,11 +201,11 @@ impl App {
     }
 }
 
-/// Where a page begins.
-fn after<'a>(cursor: Option<&str>, name: &str, mut all: impl Iterator<Item = &'a str>) -> Result<usize, Refusal> {
+/// The index at which a page begins.
+fn page_start<'a>(cursor: Option<&str>, name: &str, mut all: impl Iterator<Item = &'a str>) -> Result<usize, ApiError> {
     let Some(cursor) = cursor else { return Ok(0) };
     let last = all.position(|key| key == cursor).map(|last| last + 1);
-    last.ok_or_else(|| Refusal::invalid(format!("{name} is not one of this server's; begin again without it")))
+    last.ok_or_else(|| ApiError::invalid(format!("{name} is not one of this server's; begin again without it")))
 }
 
 fn shown(assignment: Assignment) -> TagAssignment {
@@ -218,14 +218,14 @@ fn shown(assignment: Assignment) -> TagAssignment {
     }
 }
 
-/// Tags as they are written here, each once.
-pub(super) fn normal(tags: &[String]) -> Result<Vec<String>, Refusal> {
+/// Normalises and deduplicates tags.
+pub(super) fn normalize_tags(tags: &[String]) -> Result<Vec<String>, ApiError> {
     if tags.len() > MAX_TAGS as usize {
-        return Err(Refusal::invalid(format!("There are {} tags; at most {MAX_TAGS} are taken", tags.len())));
+        return Err(ApiError::invalid(format!("There are {} tags; at most {MAX_TAGS} are taken", tags.len())));
     }
     let mut all: Vec<String> = vec![];
     for tag in tags {
-        let tag = normal_tag(tag)?;
+        let tag = normalize_tag(tag)?;
         if !all.contains(&tag) {
             all.push(tag);
         }
@@ -233,14 +233,15 @@ pub(super) fn normal(tags: &[String]) -> Result<Vec<String>, Refusal> {
     Ok(all)
 }
 
-pub(super) fn normal_tag(text: &str) -> Result<String, Refusal> {
+/// Checks a tag and converts it to lower case.
+pub(super) fn normalize_tag(text: &str) -> Result<String, ApiError> {
     let tag = text.to_ascii_lowercase();
     if !is_tag(&tag) || tag.len() > MAX_TAG_BYTES {
         let text = format!("{:?} is not a tag: use at most {MAX_TAG_BYTES} of a-z, 0-9, -, _ and .", short(text));
-        return Err(Refusal::invalid(text));
+        return Err(ApiError::invalid(text));
     }
     if is_build_id(&tag) {
-        return Err(Refusal::invalid("A tag must not look like the id of a build"));
+        return Err(ApiError::invalid("A tag must not look like the id of a build"));
     }
     Ok(tag)
 }

@@ -1,4 +1,4 @@
-//! The caller's team, and what it ran.
+//! The caller's team and its metrics.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use jiff::Timestamp;
 use super::App;
 use super::query::Query;
 use crate::auth::Caller;
-use crate::error::{Refusal, short};
+use crate::error::{ApiError, short};
 
-/// The team that the key belongs to.
+/// The team of the API key.
 #[utoipa::path(get, path = "/teams", tag = "teams",
     responses((status = 200, description = "One team", body = Vec<Team>)))]
 pub(super) async fn list_teams(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
-) -> Result<Json<Vec<Team>>, Refusal> {
+) -> Result<Json<Vec<Team>>, ApiError> {
     let teams = app.store.teams().await?.into_iter().filter(|team| team.id == caller.team).map(|team| Team {
         team_id: team.id.to_string(),
         name: team.name,
@@ -29,7 +29,7 @@ pub(super) async fn list_teams(
     Ok(Json(teams.collect()))
 }
 
-/// How many sandboxes the team ran and started, since this server started.
+/// Number of running and started sandboxes of the team over time, since this server started.
 #[utoipa::path(get, path = "/teams/{teamID}/metrics", tag = "teams",
     params(
         ("teamID" = String, Path, description = "The team of the key"),
@@ -42,12 +42,12 @@ pub(super) async fn team_metrics(
     Extension(caller): Extension<Caller>,
     team: Result<Path<String>, axum::extract::rejection::PathRejection>,
     query: Query,
-) -> Result<Json<Vec<TeamMetric>>, Refusal> {
-    own(&caller, team)?;
+) -> Result<Json<Vec<TeamMetric>>, ApiError> {
+    check_team(&caller, team)?;
     Ok(Json(app.lifecycle.team_usage(&caller.team, query.range()?)))
 }
 
-/// The largest number of sandboxes that the team ran at once, or started per second.
+/// Maximum of a metric of the team: running sandboxes, or sandboxes started per second.
 #[utoipa::path(get, path = "/teams/{teamID}/metrics/max", tag = "teams",
     params(
         ("teamID" = String, Path, description = "The team of the key"),
@@ -55,14 +55,14 @@ pub(super) async fn team_metrics(
         ("start" = Option<i64>, Query, description = "Not before this time, seconds since 1970"),
         ("end" = Option<i64>, Query, description = "Not after this time, seconds since 1970"),
     ),
-    responses((status = 200, description = "The first time that it was reached; 0 now if there are no samples", body = MaxTeamMetric)))]
+    responses((status = 200, description = "The maximum and when it was first reached; 0 now if there are no samples", body = MaxTeamMetric)))]
 pub(super) async fn team_metrics_max(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     team: Result<Path<String>, axum::extract::rejection::PathRejection>,
     query: Query,
-) -> Result<Json<MaxTeamMetric>, Refusal> {
-    own(&caller, team)?;
+) -> Result<Json<MaxTeamMetric>, ApiError> {
+    check_team(&caller, team)?;
     let value: fn(&TeamMetric) -> f64 = match query.text("metric") {
         Some("concurrent_sandboxes") => |metric| f64::from(metric.concurrent_sandboxes),
         Some("sandbox_start_rate") => |metric| metric.sandbox_start_rate,
@@ -71,7 +71,7 @@ pub(super) async fn team_metrics_max(
                 "metric must be concurrent_sandboxes or sandbox_start_rate, not {:?}",
                 short(other.unwrap_or_default())
             );
-            return Err(Refusal::invalid(text));
+            return Err(ApiError::invalid(text));
         }
     };
     let now = Timestamp::now();
@@ -88,12 +88,15 @@ pub(super) async fn team_metrics_max(
     })))
 }
 
-/// A key speaks for its own team alone.
-fn own(caller: &Caller, team: Result<Path<String>, axum::extract::rejection::PathRejection>) -> Result<(), Refusal> {
-    let Path(team) = team.map_err(|_| Refusal::invalid("The path is not well formed"))?;
+/// Checks that the path names the caller's team.
+fn check_team(
+    caller: &Caller,
+    team: Result<Path<String>, axum::extract::rejection::PathRejection>,
+) -> Result<(), ApiError> {
+    let Path(team) = team.map_err(|_| ApiError::invalid("The path is not well formed"))?;
     if team == caller.team.as_str() {
         return Ok(());
     }
     let text = format!("This key is not one of the team {:?}; its own team is {}", short(&team), caller.team);
-    Err(Refusal::new(ErrorCode::Forbidden, text))
+    Err(ApiError::new(ErrorCode::Forbidden, text))
 }

@@ -13,18 +13,18 @@ use super::body::OptionalBody;
 use super::template_ref::{DEFAULT_TAG, PathName, parse};
 use super::templates::names;
 use crate::auth::Caller;
-use crate::error::{Refusal, short};
+use crate::error::{ApiError, short};
 
-/// Change a template: let every team use it, or only yours.
+/// Change a template: make it public or private.
 #[utoipa::path(patch, path = "/v2/templates/{templateID}", tag = "templates", request_body = Option<TemplateUpdate>,
     params(("templateID" = String, Path, description = "Its id or alias")),
-    responses((status = 200, description = "It is as wanted", body = TemplateNames)))]
+    responses((status = 200, description = "The template is changed", body = TemplateNames)))]
 pub(super) async fn update_template(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     PathName(text): PathName,
     OptionalBody(update): OptionalBody<TemplateUpdate>,
-) -> Result<Json<TemplateNames>, Refusal> {
+) -> Result<Json<TemplateNames>, ApiError> {
     let template = app.find_own_template(&caller.team, &text).await?;
     if let Some(public) = update.public {
         app.store.set_public(template.id.clone(), public, Timestamp::now()).await?;
@@ -36,28 +36,28 @@ pub(super) async fn update_template(
     Ok(Json(TemplateNames { names: names(&template) }))
 }
 
-/// The same, as older clients ask for it.
+/// Change a template, as older clients do.
 #[utoipa::path(patch, path = "/templates/{templateID}", tag = "templates", request_body = Option<TemplateUpdate>,
     params(("templateID" = String, Path, description = "Its id or alias")),
-    responses((status = 200, description = "It is as wanted", body = TemplateNames)))]
+    responses((status = 200, description = "The template is changed", body = TemplateNames)))]
 pub(super) async fn update_template_v1(
     app: State<Arc<App>>,
     caller: Extension<Caller>,
     name: PathName,
     update: OptionalBody<TemplateUpdate>,
-) -> Result<Json<TemplateNames>, Refusal> {
+) -> Result<Json<TemplateNames>, ApiError> {
     update_template(app, caller, name, update).await
 }
 
 /// Delete a template with all its builds, or a snapshot.
 #[utoipa::path(delete, path = "/templates/{templateID}", tag = "templates",
     params(("templateID" = String, Path, description = "The template's id or alias, or the snapshot's id or name")),
-    responses((status = 204, description = "It is gone")))]
+    responses((status = 204, description = "It is deleted")))]
 pub(super) async fn delete_template(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     PathName(text): PathName,
-) -> Result<StatusCode, Refusal> {
+) -> Result<StatusCode, ApiError> {
     if let Some(snapshot) = app.find_snapshot(&caller.team, &text).await?
         && app.lifecycle.delete_snapshot(&snapshot.id).await?
     {
@@ -70,13 +70,13 @@ pub(super) async fn delete_template(
             "{:?} names a tag, and this would delete the whole template: name it without a tag, or DELETE /templates/tags",
             short(&text)
         );
-        return Err(Refusal::invalid(text));
+        return Err(ApiError::invalid(text));
     }
-    // Looked at before as well: a refusal ends no build.
+    // Checked here too, so that a rejected request cancels no build.
     app.store.check_template_unused(&template.id).await?;
     for build in app.store.builds_under_way(&template.id).await? {
         if !app.builds.cancel(&build).await {
-            return Err(Refusal::build_not_ended(&build));
+            return Err(ApiError::build_not_ended(&build));
         }
     }
     let builds = app.store.delete_template(template.id).await?;

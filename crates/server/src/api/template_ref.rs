@@ -1,4 +1,4 @@
-//! Names of templates: an id or `[namespace/]alias`, and which build of it: `:tag`, or `:` and the id of a build.
+//! References to templates: an id or `[namespace/]alias`, optionally with `:tag` or `:` and a build id.
 
 use axum::extract::{FromRequestParts, Path};
 use cabana_store::{Build, BuildStatus, Template};
@@ -8,16 +8,16 @@ use http::request::Parts;
 
 use super::App;
 use crate::auth::FIRST_TEAM;
-use crate::error::{Refusal, short};
+use crate::error::{ApiError, short};
 
 pub(super) use cabana_store::DEFAULT_TAG;
 
-/// The template that the server makes itself, and that others are built from.
-const GIVEN: &str = "base";
-/// Names that a refusal lists.
-const LISTED: usize = 20;
+/// The alias of the template that the server provides.
+const BASE: &str = "base";
+/// Maximum number of names that an error lists.
+const MAX_LISTED: usize = 20;
 
-/// A name, taken apart.
+/// The parts of a reference.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Name<'a> {
     pub(super) namespace: Option<&'a str>,
@@ -43,69 +43,69 @@ fn is_plain(part: &str) -> bool {
     !part.is_empty() && part.bytes().all(fits)
 }
 
-/// Whether a text can be a tag, or stand where one does.
+/// Whether a text has the form of a tag.
 pub(super) fn is_tag(text: &str) -> bool {
     !text.is_empty() && text.split('.').all(|part| part.is_empty() || is_plain(part))
 }
 
-/// Whether a text in the place of a tag is the id of a build.
+/// Whether a text in place of a tag is a build id.
 pub(super) fn is_build_id(text: &str) -> bool {
     text.parse::<BuildId>().is_ok()
 }
 
-/// A name in the path of a request.
+/// A template reference in the path of a request.
 #[derive(Debug)]
 pub(super) struct PathName(pub(super) String);
 
-/// A name in the path of a request, and what follows it.
+/// A template reference in the path of a request, and a second parameter.
 #[derive(Debug)]
 pub(super) struct PathNames(pub(super) String, pub(super) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for PathName {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let path = Path::<String>::from_request_parts(parts, state).await;
         path.map(|Path(name)| Self(name)).map_err(|_| malformed())
     }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for PathNames {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let path = Path::<(String, String)>::from_request_parts(parts, state).await;
         path.map(|Path((name, rest))| Self(name, rest)).map_err(|_| malformed())
     }
 }
 
-fn malformed() -> Refusal {
-    Refusal::invalid("The path is not well formed")
+fn malformed() -> ApiError {
+    ApiError::invalid("The path is not well formed")
 }
 
-/// Whether a team's template of this alias is the server's own.
-pub(super) fn is_given(team: &TeamId, alias: &str) -> bool {
-    team.as_str() == FIRST_TEAM && alias == GIVEN
+/// Whether an alias is that of the server's own template.
+pub(super) fn is_base_template(team: &TeamId, alias: &str) -> bool {
+    team.as_str() == FIRST_TEAM && alias == BASE
 }
 
-/// What is told of changes to it.
-pub(super) fn given_refusal() -> Refusal {
-    Refusal::invalid(format!(
-        "{GIVEN} is the server's own template, which others are built from: it is neither built nor deleted by this API; choose another name"
+/// The error for changes to the server's own template.
+pub(super) fn base_template_error() -> ApiError {
+    ApiError::invalid(format!(
+        "{BASE} is the server's own template, which others are built from: it is neither built nor deleted by this API; choose another name"
     ))
 }
 
 impl App {
-    /// The template that a team means by a name. Its build is the one that the name's tag means.
-    pub(super) async fn find_template(&self, team: &TeamId, text: &str) -> Result<Template, Refusal> {
+    /// The template that a reference names for a team, with the build that its tag names.
+    pub(super) async fn find_template(&self, team: &TeamId, text: &str) -> Result<Template, ApiError> {
         if text.len() > MAX_TEMPLATE_REF_BYTES {
-            return Err(Refusal::invalid(format!("A template's name has at most {MAX_TEMPLATE_REF_BYTES} bytes")));
+            return Err(ApiError::invalid(format!("A template's name has at most {MAX_TEMPLATE_REF_BYTES} bytes")));
         }
         let lower = text.trim().to_ascii_lowercase();
         let Some(name) = parse(&lower) else {
             let text =
                 format!("{:?} is not the name of a template: write [namespace/]alias[:tag] or an id", short(text));
-            return Err(Refusal::invalid(text));
+            return Err(ApiError::invalid(text));
         };
         if let Some(template) = self.find(team, &name).await? {
             return match name.tag.filter(|tag| *tag != DEFAULT_TAG) {
@@ -114,35 +114,35 @@ impl App {
             };
         }
         let mut names: Vec<String> = self.store.templates(team).await?.into_iter().flat_map(|t| t.aliases).collect();
-        let more = names.len().saturating_sub(LISTED);
-        names.truncate(LISTED);
+        let more = names.len().saturating_sub(MAX_LISTED);
+        names.truncate(MAX_LISTED);
         let there = match (names.is_empty(), more) {
             (true, _) => "there are none yet".to_owned(),
             (false, 0) => format!("there are: {}", names.join(", ")),
             (false, more) => format!("there are: {} and {more} more", names.join(", ")),
         };
-        Err(Refusal::new(ErrorCode::TemplateNotFound, format!("Template {:?} was not found; {there}", short(text))))
+        Err(ApiError::new(ErrorCode::TemplateNotFound, format!("Template {:?} was not found; {there}", short(text))))
     }
 
-    /// The same, of the team's own templates.
-    pub(super) async fn find_own_template(&self, team: &TeamId, text: &str) -> Result<Template, Refusal> {
+    /// The template that a reference names, if it belongs to the team.
+    pub(super) async fn find_own_template(&self, team: &TeamId, text: &str) -> Result<Template, ApiError> {
         let template = self.find_template(team, text).await?;
         if template.team != *team {
             let text = format!("Template {:?} belongs to another team, which alone may do this", short(text));
-            return Err(Refusal::new(ErrorCode::Forbidden, text));
+            return Err(ApiError::new(ErrorCode::Forbidden, text));
         }
         Ok(template)
     }
 
-    /// The same, for changes that the server's own template does not take.
-    pub(super) async fn find_changeable_template(&self, team: &TeamId, text: &str) -> Result<Template, Refusal> {
+    /// The template that a reference names, if it belongs to the team and is not the server's own.
+    pub(super) async fn find_changeable_template(&self, team: &TeamId, text: &str) -> Result<Template, ApiError> {
         let template = self.find_own_template(team, text).await?;
-        let given = template.aliases.iter().any(|alias| is_given(&template.team, alias));
-        if given { Err(given_refusal()) } else { Ok(template) }
+        let is_base = template.aliases.iter().any(|alias| is_base_template(&template.team, alias));
+        if is_base { Err(base_template_error()) } else { Ok(template) }
     }
 
-    /// The build that sandboxes of a template, found by this name, start from.
-    pub(super) async fn finished_build(&self, template: &Template, text: &str) -> Result<Build, Refusal> {
+    /// The build that new sandboxes start from. `text` is the reference, for errors.
+    pub(super) async fn finished_build(&self, template: &Template, text: &str) -> Result<Build, ApiError> {
         if let Some(build) = template.build.as_ref().filter(|b| b.status == BuildStatus::Ready) {
             return Ok(build.clone());
         }
@@ -155,10 +155,10 @@ impl App {
             ),
             _ => format!("Template {:?} has no finished build yet; wait for it", short(text)),
         };
-        Err(Refusal::new(ErrorCode::TemplateNotReady, text))
+        Err(ApiError::new(ErrorCode::TemplateNotReady, text))
     }
 
-    async fn find(&self, team: &TeamId, name: &Name<'_>) -> Result<Option<Template>, Refusal> {
+    async fn find(&self, team: &TeamId, name: &Name<'_>) -> Result<Option<Template>, ApiError> {
         if name.namespace.is_none()
             && let Ok(id) = name.alias.parse::<TemplateId>()
             && let Some(template) = self.store.template(&id).await?
@@ -169,8 +169,8 @@ impl App {
         Ok(self.store.template_by_alias(team, name.namespace, name.alias).await?)
     }
 
-    /// A template with another build than its default one.
-    async fn tagged(&self, template: Template, tag: &str) -> Result<Template, Refusal> {
+    /// The template with the build of a tag other than the default.
+    async fn tagged(&self, template: Template, tag: &str) -> Result<Template, ApiError> {
         let build = match tag.parse::<BuildId>() {
             Ok(id) => self.store.build(&id).await?.filter(|b| b.template == template.id),
             Err(_) => self.store.tagged(&template.id, tag).await?,
@@ -182,7 +182,7 @@ impl App {
         let there = if tags.is_empty() { "none yet".to_owned() } else { tags.join(", ") };
         let name = template.aliases.first().map_or(template.id.as_str(), String::as_str);
         let text = format!("Template {name} with tag {:?} was not found; its tags are: {there}", short(tag));
-        Err(Refusal::new(ErrorCode::TemplateNotFound, text))
+        Err(ApiError::new(ErrorCode::TemplateNotFound, text))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Templates that a team may use.
+//! Reading templates.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use super::novita::is_novita;
 use super::query::{MAX_PAGE, Query};
 use super::template_ref::{PathName, parse};
 use crate::auth::Caller;
-use crate::error::{Refusal, short};
+use crate::error::{ApiError, short};
 
-/// Builds that are shown with a template.
+/// Maximum number of builds in the details of a template.
 const MAX_BUILDS: u32 = 100;
 const NOVITA_LIMIT: u32 = 20;
 const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-next-token");
@@ -30,18 +30,18 @@ const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-next-token");
 pub(super) async fn list_templates(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
-) -> Result<Json<Vec<Template>>, Refusal> {
+) -> Result<Json<Vec<Template>>, ApiError> {
     let rows = app.store.templates(&caller.team).await?;
     Ok(Json(rows.into_iter().map(shown).collect()))
 }
 
-/// List the templates that are there for every team.
+/// List the public templates.
 #[utoipa::path(get, path = "/default-templates", tag = "templates",
     responses((status = 200, description = "Templates", body = Vec<Template>)))]
 pub(super) async fn default_templates(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
-) -> Result<Json<Vec<Template>>, Refusal> {
+) -> Result<Json<Vec<Template>>, ApiError> {
     let rows = app.store.templates(&caller.team).await?;
     Ok(Json(rows.into_iter().filter(|row| row.public).map(shown).collect()))
 }
@@ -62,7 +62,7 @@ pub(super) async fn list_templates_v2(
     Extension(caller): Extension<Caller>,
     sent: HeaderMap,
     query: Query,
-) -> Result<(HeaderMap, Json<TemplateListing>), Refusal> {
+) -> Result<(HeaderMap, Json<TemplateListing>), ApiError> {
     let novita = query.text("page").is_some() || query.text("template_type").is_some() || is_novita(&sent);
     let all: Vec<Template> = app.store.templates(&caller.team).await?.into_iter().map(shown).collect();
     if novita {
@@ -73,7 +73,7 @@ pub(super) async fn list_templates_v2(
         None => 0,
         Some(token) => match all.iter().position(|t| t.template_id.as_str() == token) {
             Some(last) => last + 1,
-            None => return Err(Refusal::invalid("nextToken is not one of this server's; begin again without it")),
+            None => return Err(ApiError::invalid("nextToken is not one of this server's; begin again without it")),
         },
     };
     let mut headers = HeaderMap::new();
@@ -86,7 +86,7 @@ pub(super) async fn list_templates_v2(
     Ok((headers, Json(TemplateListing::List(page))))
 }
 
-/// What two kinds of clients want of one route.
+/// The response, which depends on the client.
 #[derive(serde::Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub(super) enum TemplateListing {
@@ -97,16 +97,16 @@ pub(super) enum TemplateListing {
 }
 
 /// Novita's form of a page.
-fn page(query: &Query, mut all: Vec<Template>) -> Result<TemplatePage, Refusal> {
+fn page(query: &Query, mut all: Vec<Template>) -> Result<TemplatePage, ApiError> {
     let limit = query.limit(NOVITA_LIMIT, *PAGE.end())?;
     let page = query.number("page", 1..=MAX_PAGE)?.and_then(|page| u64::try_from(page).ok()).unwrap_or(1);
     match query.text("template_type") {
         None | Some("template_build") => {}
-        // There are no snapshots yet.
+        // Snapshots are listed by `GET /snapshots`.
         Some("snapshot_template") => all.clear(),
         Some(other) => {
             let text = format!("template_type must be template_build or snapshot_template, not {:?}", short(other));
-            return Err(Refusal::invalid(text));
+            return Err(ApiError::invalid(text));
         }
     }
     let total = all.len() as u64;
@@ -123,7 +123,7 @@ pub(super) async fn get_template(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     PathName(text): PathName,
-) -> Result<Json<TemplateWithBuilds>, Refusal> {
+) -> Result<Json<TemplateWithBuilds>, ApiError> {
     let row = app.find_template(&caller.team, &text).await?;
     let builds = app.store.builds(&row.id, MAX_BUILDS).await?.into_iter().map(|build| TemplateBuild {
         build_id: build.id,
@@ -140,30 +140,30 @@ pub(super) async fn get_template(
     Ok(Json(TemplateWithBuilds { template: shown(row), builds }))
 }
 
-/// Which template has an alias.
+/// Find a template by its alias.
 #[utoipa::path(get, path = "/templates/aliases/{alias}", tag = "templates",
     params(("alias" = String, Path, description = "`[namespace/]alias`, percent-encoded")),
-    responses((status = 200, description = "There is one", body = TemplateAlias)))]
+    responses((status = 200, description = "The template", body = TemplateAlias)))]
 pub(super) async fn get_alias(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     PathName(text): PathName,
-) -> Result<Json<TemplateAlias>, Refusal> {
+) -> Result<Json<TemplateAlias>, ApiError> {
     match app.find_template(&caller.team, &text).await {
         Ok(row) => Ok(Json(TemplateAlias { template_id: row.id, public: row.public })),
-        Err(refusal)
-            if refusal.code() == ErrorCode::TemplateNotFound && app.is_anothers(&caller.team, &text).await? =>
+        Err(error)
+            if error.code() == ErrorCode::TemplateNotFound && app.is_of_another_team(&caller.team, &text).await? =>
         {
             let text = format!("{:?} is the name of another team's template", short(&text));
-            Err(Refusal::new(ErrorCode::Forbidden, text))
+            Err(ApiError::new(ErrorCode::Forbidden, text))
         }
-        Err(refusal) => Err(refusal),
+        Err(error) => Err(error),
     }
 }
 
 impl App {
-    /// Whether a full name or an id means a template that only another team may use.
-    async fn is_anothers(&self, team: &TeamId, text: &str) -> Result<bool, Refusal> {
+    /// Whether a reference names a private template of another team.
+    async fn is_of_another_team(&self, team: &TeamId, text: &str) -> Result<bool, ApiError> {
         let lower = text.trim().to_ascii_lowercase();
         let Some(name) = parse(&lower) else { return Ok(false) };
         match name.namespace {
@@ -176,12 +176,12 @@ impl App {
     }
 }
 
-/// Names with namespace.
+/// Aliases with namespace.
 pub(super) fn names(row: &Row) -> Vec<String> {
     row.aliases.iter().map(|alias| format!("{}/{alias}", row.namespace)).collect()
 }
 
-/// A template as listings show it. While new sandboxes have no build to start from, it shows the newest one.
+/// A template in its wire form. Until a build is ready, it shows the newest build.
 pub(super) fn shown(row: Row) -> Template {
     let names = names(&row);
     let build = row.build.as_ref().map(|build| (build.id.clone(), build.status));
@@ -206,7 +206,7 @@ pub(super) fn shown(row: Row) -> Template {
     }
 }
 
-/// What stands for a build where there is none: clients want an id.
+/// The build id of a template without builds: clients require one.
 fn no_build() -> BuildId {
     BuildId::from_random([0; 16])
 }

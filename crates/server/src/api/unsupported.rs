@@ -1,5 +1,4 @@
-//! What E2B's and Novita's clients may ask and this server cannot do yet: a clear answer that names the capability, instead of a missing
-//! route.
+//! Routes of E2B's and Novita's API that this server does not support yet: the error names the feature, instead of `404`.
 
 use std::sync::Arc;
 
@@ -13,10 +12,10 @@ use utoipa::openapi::{ObjectBuilder, OpenApi, Required, Type};
 
 use super::App;
 use crate::auth::Caller;
-use crate::error::Refusal;
+use crate::error::ApiError;
 
-/// Method, path, and what it would do.
-const LATER: &[(&str, &str, &str)] = &[
+/// Method, path and feature.
+const UNSUPPORTED: &[(&str, &str, &str)] = &[
     ("PUT", "/sandboxes/{sandboxID}/network", "Changing the network policy of a running sandbox"),
     ("POST", "/sandboxes/{sandboxID}/reset", "Resetting a sandbox"),
     ("POST", "/sandboxes/{sandboxID}/volume-mounts", "Mounting a volume"),
@@ -42,9 +41,9 @@ const LATER: &[(&str, &str, &str)] = &[
     ("DELETE", "/secrets/{secretID}", "Keeping secrets"),
 ];
 
-/// Adds the routes, without their description.
+/// Adds the routes.
 pub(super) fn routes(mut router: Router<Arc<App>>) -> Router<Arc<App>> {
-    for (method, path, what) in LATER {
+    for (method, path, what) in UNSUPPORTED {
         let filter = match *method {
             "GET" => MethodFilter::GET,
             "PUT" => MethodFilter::PUT,
@@ -52,17 +51,17 @@ pub(super) fn routes(mut router: Router<Arc<App>>) -> Router<Arc<App>> {
             "DELETE" => MethodFilter::DELETE,
             _ => MethodFilter::POST,
         };
-        let answer = move |app: State<Arc<App>>, caller: Extension<Caller>, path: RawPathParams| async move {
-            refuse(&app, &caller, &path, what).await
+        let handler = move |app: State<Arc<App>>, caller: Extension<Caller>, path: RawPathParams| async move {
+            unsupported_error(&app, &caller, &path, what).await
         };
-        router = router.route(path, on(filter, answer));
+        router = router.route(path, on(filter, handler));
     }
     router
 }
 
-/// Describes the routes.
+/// Adds the routes to the OpenAPI document.
 pub(super) fn describe(document: &mut OpenApi) {
-    for (method, path, what) in LATER {
+    for (method, path, what) in UNSUPPORTED {
         let method = match *method {
             "GET" => HttpMethod::Get,
             "PUT" => HttpMethod::Put,
@@ -83,20 +82,20 @@ pub(super) fn describe(document: &mut OpenApi) {
     }
 }
 
-/// For what is there; about anything else the answer is that it is not.
-async fn refuse(app: &App, caller: &Caller, path: &RawPathParams, what: &str) -> Refusal {
+/// The error. If the path names a sandbox or template that does not exist, it says so instead.
+async fn unsupported_error(app: &App, caller: &Caller, path: &RawPathParams, what: &str) -> ApiError {
     for (name, value) in path {
         let found = match name {
             "sandboxID" => match parse_sandbox_ref(value) {
-                Some(id) => app.there(&caller.team, &id).await.map(drop),
-                None => Err(Refusal::no_sandbox(value)),
+                Some(id) => app.find_usable(&caller.team, &id).await.map(drop),
+                None => Err(ApiError::no_sandbox(value)),
             },
             "templateID" => app.find_template(&caller.team, value).await.map(drop),
             _ => Ok(()),
         };
-        if let Err(refusal) = found {
-            return refusal;
+        if let Err(error) = found {
+            return error;
         }
     }
-    Refusal::new(ErrorCode::NotSupported, format!("{what} is not available on this server yet"))
+    ApiError::new(ErrorCode::NotSupported, format!("{what} is not available on this server yet"))
 }

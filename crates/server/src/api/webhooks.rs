@@ -1,4 +1,4 @@
-//! The team's webhooks: where its events are sent, and how that goes. The secret of one goes in and never comes out.
+//! The team's webhooks and their deliveries. The secret of a webhook is never returned.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use jiff::Timestamp;
 
 use super::App;
 use super::body::Body;
-use super::keys::checked;
+use super::keys::check_name;
 use super::query::Query;
 use crate::auth::Caller;
-use crate::error::{Refusal, short};
+use crate::error::{ApiError, short};
 use crate::webhooks::Target;
 
 const DEFAULT_LIMIT: u32 = 20;
@@ -28,22 +28,22 @@ const DEFAULT_LIMIT: u32 = 20;
 pub(super) async fn list_webhooks(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
-) -> Result<Json<Vec<Webhook>>, Refusal> {
+) -> Result<Json<Vec<Webhook>>, ApiError> {
     Ok(Json(app.store.webhooks(&caller.team).await?.into_iter().map(shown).collect()))
 }
 
-/// Have events sent to a URL from now on.
+/// Create a webhook: send events to a URL from now on.
 #[utoipa::path(post, path = "/events/webhooks", tag = "events", request_body = NewWebhook,
     responses((status = 201, description = "The webhook", body = Webhook)))]
 pub(super) async fn create_webhook(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Body(request): Body<NewWebhook>,
-) -> Result<(StatusCode, Json<Webhook>), Refusal> {
+) -> Result<(StatusCode, Json<Webhook>), ApiError> {
     let webhook = Row {
         id: WebhookId::from_random(rand::random()),
         team: caller.team,
-        name: checked(&request.name)?.to_owned(),
+        name: check_name(&request.name)?.to_owned(),
         url: target(&app, &request.url)?,
         secret: secret(request.signature_secret)?,
         events: kinds(request.events)?,
@@ -55,11 +55,11 @@ pub(super) async fn create_webhook(
     if app.store.add_webhook_within(webhook.clone(), MAX_WEBHOOKS).await? {
         Ok((StatusCode::CREATED, Json(shown(webhook))))
     } else {
-        Err(Refusal::invalid(format!("The team has {MAX_WEBHOOKS} webhooks, as many as there may be; delete one")))
+        Err(ApiError::invalid(format!("The team has {MAX_WEBHOOKS} webhooks, as many as there may be; delete one")))
     }
 }
 
-/// A webhook.
+/// Get a webhook.
 #[utoipa::path(get, path = "/events/webhooks/{webhookID}", tag = "events",
     params(("webhookID" = String, Path, description = "Its id")),
     responses((status = 200, description = "The webhook", body = Webhook)))]
@@ -67,24 +67,24 @@ pub(super) async fn get_webhook(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     id: Result<Path<String>, PathRejection>,
-) -> Result<Json<Webhook>, Refusal> {
+) -> Result<Json<Webhook>, ApiError> {
     find(&app, &caller, named(id)?).await.map(|webhook| Json(shown(webhook)))
 }
 
-/// Change a webhook; what is not named stays. One that was failing is tried again at once, and one that is disabled forgets what it has
-/// not been sent yet.
+/// Change a webhook; fields that are not sent keep their values. A failing webhook is retried at once, and disabling one drops its pending
+/// deliveries.
 #[utoipa::path(patch, path = "/events/webhooks/{webhookID}", tag = "events", request_body = WebhookUpdate,
     params(("webhookID" = String, Path, description = "Its id")),
-    responses((status = 200, description = "The webhook as it is now", body = Webhook)))]
+    responses((status = 200, description = "The changed webhook", body = Webhook)))]
 pub(super) async fn update_webhook(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     id: Result<Path<String>, PathRejection>,
     Body(request): Body<WebhookUpdate>,
-) -> Result<Json<Webhook>, Refusal> {
+) -> Result<Json<Webhook>, ApiError> {
     let id = named(id)?;
     let change = WebhookChange {
-        name: request.name.map(|name| checked(&name).map(str::to_owned)).transpose()?,
+        name: request.name.map(|name| check_name(&name).map(str::to_owned)).transpose()?,
         url: request.url.map(|url| target(&app, &url)).transpose()?,
         secret: request.signature_secret.map(secret).transpose()?,
         events: request.events.map(kinds).transpose()?,
@@ -96,15 +96,15 @@ pub(super) async fn update_webhook(
     }
 }
 
-/// Delete a webhook, with everything that was on its way to it.
+/// Delete a webhook and its pending deliveries.
 #[utoipa::path(delete, path = "/events/webhooks/{webhookID}", tag = "events",
     params(("webhookID" = String, Path, description = "Its id")),
-    responses((status = 200, description = "It is gone")))]
+    responses((status = 200, description = "The webhook is deleted")))]
 pub(super) async fn delete_webhook(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     id: Result<Path<String>, PathRejection>,
-) -> Result<StatusCode, Refusal> {
+) -> Result<StatusCode, ApiError> {
     let id = named(id)?;
     match app.store.remove_webhook(caller.team, id.clone()).await? {
         true => Ok(StatusCode::OK),
@@ -112,11 +112,11 @@ pub(super) async fn delete_webhook(
     }
 }
 
-/// What was sent to a webhook lately, and what waits for it.
+/// List recent and pending deliveries of a webhook.
 #[utoipa::path(get, path = "/events/webhooks/{webhookID}/deliveries", tag = "events",
     params(
         ("webhookID" = String, Path, description = "Its id"),
-        ("limit" = Option<u32>, Query, description = "At most so many, 1 to 100, 20 by default"),
+        ("limit" = Option<u32>, Query, description = "Maximum number, 1 to 100, 20 by default"),
     ),
     responses((status = 200, description = "Deliveries, newest event first", body = Vec<WebhookDelivery>)))]
 pub(super) async fn list_deliveries(
@@ -124,49 +124,49 @@ pub(super) async fn list_deliveries(
     Extension(caller): Extension<Caller>,
     id: Result<Path<String>, PathRejection>,
     query: Query,
-) -> Result<Json<Vec<WebhookDelivery>>, Refusal> {
+) -> Result<Json<Vec<WebhookDelivery>>, ApiError> {
     let limit = query.limit(DEFAULT_LIMIT, *PAGE.end())?;
     let webhook = find(&app, &caller, named(id)?).await?;
-    Ok(Json(app.store.deliveries(&webhook.id, limit).await?.into_iter().map(told).collect()))
+    Ok(Json(app.store.deliveries(&webhook.id, limit).await?.into_iter().map(wire_delivery).collect()))
 }
 
-async fn find(app: &App, caller: &Caller, id: WebhookId) -> Result<Row, Refusal> {
+async fn find(app: &App, caller: &Caller, id: WebhookId) -> Result<Row, ApiError> {
     app.store.webhook(&caller.team, &id).await?.ok_or_else(|| no_webhook(id.as_str()))
 }
 
-fn named(id: Result<Path<String>, PathRejection>) -> Result<WebhookId, Refusal> {
-    let Path(text) = id.map_err(|_| Refusal::invalid("The path is not well formed"))?;
-    // What cannot be an id is the id of nothing.
+fn named(id: Result<Path<String>, PathRejection>) -> Result<WebhookId, ApiError> {
+    let Path(text) = id.map_err(|_| ApiError::invalid("The path is not well formed"))?;
+    // A malformed id is treated like one that does not exist.
     text.to_ascii_lowercase().parse().map_err(|_| no_webhook(&text))
 }
 
-fn no_webhook(id: &str) -> Refusal {
+fn no_webhook(id: &str) -> ApiError {
     let text = format!("Webhook {} was not found; list yours with GET /events/webhooks", short(id));
-    Refusal::new(ErrorCode::WebhookNotFound, text)
+    ApiError::new(ErrorCode::WebhookNotFound, text)
 }
 
-fn target(app: &App, url: &str) -> Result<String, Refusal> {
+fn target(app: &App, url: &str) -> Result<String, ApiError> {
     let target = Target::parse(url, app.webhooks.allow_private)
-        .map_err(|error| Refusal::invalid(format!("url {:?} cannot be used: {error}", short(url))))?;
+        .map_err(|error| ApiError::invalid(format!("url {:?} cannot be used: {error}", short(url))))?;
     Ok(target.as_str().to_owned())
 }
 
-fn secret(secret: Secret) -> Result<Secret, Refusal> {
+fn secret(secret: Secret) -> Result<Secret, ApiError> {
     if (1..=MAX_SIGNATURE_SECRET_BYTES).contains(&secret.expose().len()) {
         Ok(secret)
     } else {
-        Err(Refusal::invalid(format!("signatureSecret takes 1 to {MAX_SIGNATURE_SECRET_BYTES} bytes")))
+        Err(ApiError::invalid(format!("signatureSecret takes 1 to {MAX_SIGNATURE_SECRET_BYTES} bytes")))
     }
 }
 
-/// Types of events, each once.
-fn kinds(wanted: Vec<String>) -> Result<Vec<String>, Refusal> {
+/// Checks and deduplicates event types.
+fn kinds(wanted: Vec<String>) -> Result<Vec<String>, ApiError> {
     if let Some(unknown) = wanted.iter().find(|kind| !event::KINDS.contains(&kind.as_str())) {
         let known = event::KINDS.join(", ");
-        return Err(Refusal::invalid(format!("events: there is no type {:?}; there are {known}", short(unknown))));
+        return Err(ApiError::invalid(format!("events: there is no type {:?}; there are {known}", short(unknown))));
     }
     if wanted.is_empty() {
-        return Err(Refusal::invalid(format!("events is empty; name at least one of {}", event::KINDS.join(", "))));
+        return Err(ApiError::invalid(format!("events is empty; name at least one of {}", event::KINDS.join(", "))));
     }
     let mut kinds: Vec<String> = vec![];
     for kind in wanted {
@@ -191,7 +191,7 @@ fn shown(webhook: Row) -> Webhook {
     }
 }
 
-fn told(delivery: Delivery) -> WebhookDelivery {
+fn wire_delivery(delivery: Delivery) -> WebhookDelivery {
     WebhookDelivery {
         event_id: delivery.event,
         event_type: delivery.kind,

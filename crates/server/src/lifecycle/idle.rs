@@ -58,7 +58,7 @@ impl Lifecycle {
     pub(super) async fn look_for_rest(self: &Arc<Self>, id: &SandboxId, entry: &Arc<Entry>, stats: Stats) {
         let Some(idle) = entry.with_meter(|meter| meter.idle).flatten() else { return };
         let Some(route) = self.directory.get(id) else { return };
-        let busy = route.activity.take_busy();
+        let busy = route.in_flight.take_busy();
         let now = Instant::now();
         let lasting = entry.with_meter(|meter| {
             let quiet = Quiet::next(meter.quiet, stats, busy, now);
@@ -77,7 +77,7 @@ impl Lifecycle {
             }
         }
         // From here on a request finds the door closed and wakes the sandbox again, instead of being cut off.
-        if !route.activity.close() {
+        if !route.in_flight.close_if_idle() {
             return;
         }
         let memory = entry.with_meter(|meter| meter.keeps_memory).unwrap_or(true);
@@ -89,7 +89,7 @@ impl Lifecycle {
             tracing::info!(sandbox = %id, "idle");
             if let Err(error) = this.pause(&id, pause).await {
                 tracing::warn!(sandbox = %id, error = cabana_types::error::chain(&error), "could not pause an idle sandbox");
-                route.activity.open();
+                route.in_flight.reopen();
             }
         });
     }

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::Lifecycle;
 use super::driver::ChangeError;
-use crate::directory::Route;
+use cabana_edge::Route;
 
 /// How long a caller waits for a change. What takes longer goes on without it.
 const PATIENCE: Duration = Duration::from_secs(120);

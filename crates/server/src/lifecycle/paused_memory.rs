@@ -8,8 +8,8 @@ use cabana_store::Sandbox;
 use cabana_types::SandboxId;
 
 use super::Lifecycle;
-use crate::bounds::machine_memory_mb;
 use crate::config;
+use crate::resource_limits::machine_memory_mb;
 
 /// How long measuring a sandbox may take.
 const LIMIT: Duration = Duration::from_secs(5);

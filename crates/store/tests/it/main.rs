@@ -11,9 +11,9 @@ mod writing;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use cabana_store::{ApiKey, Boot, Build, BuildStatus, Given, Idempotency, Inserted, Sandbox, Store, Team, Traffic};
+use cabana_store::{ApiKey, Boot, Build, BuildStatus, Given, Idempotency, Inserted, Sandbox, Store, Team};
 use cabana_types::sandbox::State;
-use cabana_types::{BuildId, KeyId, LifecyclePolicy, Resources, SandboxId, Secret, TeamId, TemplateId};
+use cabana_types::{BuildId, KeyId, LifecyclePolicy, Resources, SandboxId, Secret, TeamId, TemplateId, Traffic};
 use jiff::Timestamp;
 
 /// A database in a directory of its own.

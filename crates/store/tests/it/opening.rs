@@ -100,7 +100,7 @@ async fn a_database_of_the_first_version_is_taken_up() {
     ])
     .await;
     let sandbox = store.sandbox(&"i1".parse().expect("id")).await.expect("read").expect("it is there");
-    assert_eq!(sandbox.traffic, cabana_store::Traffic::default());
+    assert_eq!(sandbox.traffic, cabana_types::Traffic::default());
     assert_eq!(sandbox.isolation, "native");
     assert_eq!(store.keys().await.expect("keys").len(), 1, "with an id of the new form");
     store.close().await;

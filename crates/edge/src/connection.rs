@@ -1,0 +1,135 @@
+//! The state of one client connection, shared by the guard that reads its bytes, the service that handles its requests, and the task that
+//! drives it.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use crate::guard::Rejection;
+
+/// Who is at the other end of a connection; every request carries it as an extension.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer {
+    /// The client's address.
+    pub address: SocketAddr,
+    /// Whether the connection is encrypted.
+    pub secure: bool,
+}
+
+/// One client connection.
+pub(crate) struct Connection {
+    pub(crate) peer: Peer,
+    /// Cancelled when the connection must end now.
+    pub(crate) closing: CancellationToken,
+    /// Counts it among the connections that may be open. A tunnel keeps the permit by keeping the connection.
+    _permit: OwnedSemaphorePermit,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Requests whose responses are not complete.
+    in_flight: usize,
+    /// When the last response was complete.
+    idle_since: Instant,
+    rejection: Option<Rejection>,
+    /// Whether the requested upgrade was accepted.
+    upgrade_accepted: Option<bool>,
+    reader: Option<Waker>,
+    /// Resolves when the sandbox whose response is being streamed is gone.
+    cut: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+}
+
+impl State {
+    fn new() -> Self {
+        Self {
+            in_flight: 0,
+            idle_since: Instant::now(),
+            rejection: None,
+            upgrade_accepted: None,
+            reader: None,
+            cut: None,
+        }
+    }
+}
+
+impl Connection {
+    pub(crate) fn new(peer: Peer, closing: CancellationToken, permit: OwnedSemaphorePermit) -> Self {
+        Self { peer, closing, _permit: permit, state: Mutex::new(State::new()) }
+    }
+
+    /// A request begins.
+    pub(crate) fn begin(&self) {
+        self.state().in_flight += 1;
+    }
+
+    /// Its response is complete, or was dropped.
+    pub(crate) fn end(&self) {
+        let mut state = self.state();
+        state.in_flight = state.in_flight.saturating_sub(1);
+        state.idle_since = Instant::now();
+        state.cut = None;
+    }
+
+    /// Since when no request is in flight; `None` while one is.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        let state = self.state();
+        (state.in_flight == 0).then_some(state.idle_since)
+    }
+
+    /// Records that the guard rejected a request and replaced it with a placeholder.
+    pub(crate) fn reject(&self, rejection: Rejection) {
+        self.state().rejection = Some(rejection);
+    }
+
+    /// The rejection, if there was one.
+    pub(crate) fn rejection(&self) -> Option<Rejection> {
+        self.state().rejection
+    }
+
+    /// Lets the guard know whether the upgrade was accepted.
+    pub(crate) fn decide_upgrade(&self, accepted: bool) {
+        let reader = {
+            let mut state = self.state();
+            state.upgrade_accepted = Some(accepted);
+            state.reader.take()
+        };
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+    }
+
+    /// Resolves when it is decided whether the upgrade was accepted.
+    pub(crate) fn poll_upgrade(&self, cx: &Context<'_>) -> Poll<bool> {
+        let mut state = self.state();
+        match state.upgrade_accepted.take() {
+            Some(accepted) => Poll::Ready(accepted),
+            None => {
+                state.reader = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Cuts the connection, even in the middle of a response, if `gone` fires before [`Connection::end`].
+    pub(crate) fn cut_when(&self, gone: CancellationToken) {
+        self.state().cut = Some(Box::pin(gone.cancelled_owned()));
+    }
+
+    /// Resolves when the connection must be cut. To be polled after hyper's connection, whose service calls [`Connection::cut_when`].
+    pub(crate) fn poll_cut(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.state().cut {
+            Some(gone) => gone.as_mut().poll(cx),
+            None => Poll::Pending,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,220 @@
+//! Decides for each request whether it is for a port of a sandbox, and proxies it there.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use cabana_body_drain::TrackedBody;
+use cabana_types::guest::DISK_USED_HEADER;
+use cabana_types::routing::{ACCESS_TOKEN_HEADER, API_KEY_HEADER, GUEST_PORT, Target};
+use cabana_types::{ErrorCode, SandboxId};
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
+
+use crate::address::{Destination, HostScope, bare_host, destination, host, host_scope};
+use crate::connection::{Connection, Peer};
+use crate::directory::{Directory, InFlightGuard, Route};
+use crate::forward::{Upgrade, forward};
+use crate::response::{ProxyError, is_navigation, is_preflight};
+use crate::signature::{LinkSearch, SignedLink, is_signed_link};
+use crate::upstream::Upstreams;
+use crate::{headers, response, traffic};
+
+/// How often one request tries to resume its sandbox.
+const RESUME_ATTEMPTS: usize = 3;
+const UNKNOWN_HOST: &str = "There is nothing by this name: the API is at api.DOMAIN, a sandbox at PORT-ID.DOMAIN";
+const FOREIGN_HOST: &str = "This server does not speak for the host that was asked for";
+
+/// Why a sandbox that is not running was not resumed.
+#[derive(Debug)]
+pub enum ResumeError {
+    /// It has ended, never existed, or is paused and not to be resumed by requests. With the reason, if it ever existed.
+    NotFound(Option<String>),
+    /// The server runs as many sandboxes as it may; with details.
+    AtCapacity(String),
+    /// Resuming failed; with details.
+    Failed(String),
+}
+
+/// Resumes sandboxes that are not running when a request arrives for them.
+pub trait AutoResume: Send + Sync {
+    /// Resumes a sandbox, if its policy allows requests to do so.
+    fn resume<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Result<Arc<Route>, ResumeError>>;
+
+    /// Why a sandbox is not running, if it ever existed.
+    fn reason<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Option<String>>;
+}
+
+/// Returns how many bytes of a sandbox's disk are used.
+pub type DiskUsed = Arc<dyn Fn(&SandboxId) -> BoxFuture<'static, Option<u64>> + Send + Sync>;
+
+/// Routes requests to sandboxes.
+pub struct Edge {
+    directory: Arc<Directory>,
+    domain: Option<String>,
+    auto_resume: Arc<dyn AutoResume>,
+    disk_used: Option<DiskUsed>,
+    upstreams: Upstreams,
+    links: LinkSearch,
+}
+
+impl Edge {
+    /// An edge for the sandboxes of `directory`. With a domain (a port in it is ignored), only hosts directly under it name sandboxes.
+    pub fn new(directory: Arc<Directory>, domain: Option<String>, auto_resume: Arc<dyn AutoResume>) -> Self {
+        let domain = domain.map(|domain| bare_host(&domain).to_ascii_lowercase()).filter(|domain| !domain.is_empty());
+        Self { directory, domain, auto_resume, disk_used: None, upstreams: Upstreams::new(), links: LinkSearch::new() }
+    }
+
+    /// Adds the disk usage to metrics requests: the guest cannot see its own quota.
+    #[must_use]
+    pub fn with_disk_used(mut self, disk_used: DiskUsed) -> Self {
+        self.disk_used = Some(disk_used);
+        self
+    }
+
+    /// Handles a request for a sandbox, and returns any other.
+    pub async fn route(&self, request: Request<TrackedBody>) -> Result<Response<Body>, Request<TrackedBody>> {
+        if request.method() == Method::CONNECT {
+            let message = "CONNECT is not served here";
+            return Ok(response::error(StatusCode::BAD_REQUEST, ErrorCode::InvalidRequest, message));
+        }
+        let host = host(request.uri(), request.headers());
+        if let (Some(domain), true) = (&self.domain, request.extensions().get::<Peer>().is_some_and(|peer| peer.secure))
+        {
+            let error = |status, message| Ok(response::error(status, ErrorCode::RouteNotFound, message));
+            match host_scope(host.unwrap_or_default(), domain) {
+                HostScope::Ours => {}
+                HostScope::Unknown => return error(StatusCode::NOT_FOUND, UNKNOWN_HOST),
+                HostScope::Foreign => return error(StatusCode::MISDIRECTED_REQUEST, FOREIGN_HOST),
+            }
+        }
+        match destination(host, request.uri().path(), request.headers(), self.domain.as_deref()) {
+            Destination::Port(target) => Ok(self.handle(target, request).await),
+            Destination::Invalid(message) => Ok(response::text(message)),
+            Destination::None if is_signed_link(request.uri()) => Ok(self.handle_signed_link(request).await),
+            Destination::None => match self.owner_of_token(request.headers()) {
+                Some(route) => Ok(self.handle(guest_of(&route), request).await),
+                None => Err(request),
+            },
+        }
+    }
+
+    /// The running sandbox that a request's access token belongs to: Novita's client names no sandbox after connecting.
+    fn owner_of_token(&self, headers: &HeaderMap) -> Option<Arc<Route>> {
+        let token = headers.get(ACCESS_TOKEN_HEADER).filter(|_| !headers.contains_key(API_KEY_HEADER))?;
+        self.directory.by_token(token.as_bytes())
+    }
+
+    async fn handle_signed_link(&self, request: Request<TrackedBody>) -> Response<Body> {
+        if is_preflight(request.method(), request.headers()) {
+            return response::preflight(request.headers());
+        }
+        let route = match SignedLink::read(request.method(), request.uri()) {
+            Some(link) => self.links.find(&self.directory, &link).await,
+            None => None,
+        };
+        match route {
+            Some(route) => self.handle(guest_of(&route), request).await,
+            None => response::error(StatusCode::UNAUTHORIZED, ErrorCode::Unauthorized, "invalid signature"),
+        }
+    }
+
+    async fn handle(&self, target: Target, request: Request<TrackedBody>) -> Response<Body> {
+        if target.port == GUEST_PORT && is_preflight(request.method(), request.headers()) {
+            return response::preflight(request.headers());
+        }
+        match self.enter(&target.id).await {
+            Ok((route, in_flight)) => self.proxy(route, target.port, request, in_flight).await,
+            Err(error) => {
+                let navigation = is_navigation(request.method(), request.headers());
+                response::proxy_error(&target.id, target.port, &ProxyError::NotRunning(error), navigation)
+            }
+        }
+    }
+
+    /// The route of a sandbox, which is not paused while the guard lives. A paused one is resumed, if its policy allows that.
+    async fn enter(&self, id: &SandboxId) -> Result<(Arc<Route>, InFlightGuard), ResumeError> {
+        if let Some(route) = self.directory.get(id)
+            && let Some(in_flight) = route.in_flight.begin()
+        {
+            return Ok((route, in_flight));
+        }
+        // A sandbox that was just resumed may be about to be paused again, so try more than once.
+        for _ in 0..RESUME_ATTEMPTS {
+            let route = self.auto_resume.resume(id).await?;
+            if let Some(in_flight) = route.in_flight.begin() {
+                return Ok((route, in_flight));
+            }
+        }
+        Err(ResumeError::Failed("it was paused again".into()))
+    }
+
+    /// Proxies a request to a running sandbox.
+    async fn proxy(
+        &self,
+        route: Arc<Route>,
+        port: u16,
+        mut request: Request<TrackedBody>,
+        in_flight: InFlightGuard,
+    ) -> Response<Body> {
+        if port == GUEST_PORT && route.link.is_closed_to_traffic(request.uri().path()) {
+            return response::error(StatusCode::NOT_FOUND, ErrorCode::RouteNotFound, "not found");
+        }
+        let navigation = is_navigation(request.method(), request.headers());
+        let (mut peer, mut masked) = (None, None);
+        if port != GUEST_PORT {
+            if let Err(error) = traffic::check_token(&route.traffic, request.headers()) {
+                return response::proxy_error(&route.id, port, &error, navigation);
+            }
+            peer = request.extensions().get::<Peer>().copied();
+            masked = traffic::masked_host(&route.traffic, port);
+        }
+        let connection = request.extensions_mut().remove::<Arc<Connection>>();
+        let upgrade = headers::requested_upgrade(request.version(), request.method(), request.headers())
+            .map(|protocol| Upgrade { protocol, client: hyper::upgrade::on(&mut request) });
+
+        let name = host(request.uri(), request.headers()).and_then(|host| HeaderValue::from_str(host).ok());
+        let name = name.unwrap_or(HeaderValue::from_static("sandbox"));
+        headers::clean_request(request.headers_mut(), name, peer.as_ref(), masked);
+        if port == GUEST_PORT && request.method() == Method::GET && request.uri().path() == "/metrics" {
+            self.add_disk_used(&route.id, &mut request).await;
+        }
+        *request.uri_mut() = origin_form(request.uri());
+        *request.version_mut() = Version::HTTP_11;
+        request.extensions_mut().clear();
+
+        match forward(self.upstreams.of(&route), port, request, upgrade, connection, in_flight).await {
+            Ok(mut response) => {
+                if port == GUEST_PORT {
+                    response::allow_origin(response.headers_mut());
+                }
+                response
+            }
+            Err(error) => {
+                // If the sandbox stopped in the meantime, that is the cause of every error.
+                let error = if route.gone.is_cancelled() {
+                    ProxyError::NotRunning(ResumeError::NotFound(self.auto_resume.reason(&route.id).await))
+                } else {
+                    error
+                };
+                response::proxy_error(&route.id, port, &error, navigation)
+            }
+        }
+    }
+
+    async fn add_disk_used(&self, id: &SandboxId, request: &mut Request<TrackedBody>) {
+        if let Some(disk_used) = &self.disk_used
+            && let Some(bytes) = disk_used(id).await
+        {
+            request.headers_mut().insert(DISK_USED_HEADER, HeaderValue::from(bytes));
+        }
+    }
+}
+
+fn guest_of(route: &Route) -> Target {
+    Target { id: route.id.clone(), port: GUEST_PORT }
+}
+
+/// The origin form of a request target, as an origin server expects it.
+fn origin_form(uri: &Uri) -> Uri {
+    uri.path_and_query().cloned().map_or_else(|| Uri::from_static("/"), Uri::from)
+}

@@ -1,0 +1,156 @@
+//! Headers on their way through the edge: hop-by-hop headers, headers that only the edge may set, and API keys are removed.
+
+use cabana_types::routing::{API_KEY_HEADER, TRAFFIC_TOKEN_HEADER};
+use http::header::{
+    CONNECTION, EXPECT, HOST, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING,
+    UPGRADE,
+};
+use http::{HeaderMap, HeaderValue, Method, Version};
+
+use crate::connection::Peer;
+use crate::guard::{asks_upgrade, names_upgrade};
+
+/// Hop-by-hop headers.
+const HOP_BY_HOP: [HeaderName; 10] = [
+    CONNECTION,
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    HeaderName::from_static("http2-settings"),
+];
+/// Prefix of headers between the host and the guest.
+const INTERNAL_PREFIX: &str = "cabana-";
+/// Prefix of headers by which a proxy describes the client.
+const FORWARDED_PREFIX: &str = "x-forwarded-";
+
+/// The protocol that a request wants to upgrade to.
+pub(crate) fn requested_upgrade(version: Version, method: &Method, headers: &HeaderMap) -> Option<HeaderValue> {
+    let upgrade = headers.get(UPGRADE);
+    let named = headers.get_all(CONNECTION).iter().any(|connection| names_upgrade(connection.as_bytes()));
+    let asked = version == Version::HTTP_11
+        && method != Method::CONNECT
+        && asks_upgrade(named, upgrade.map(HeaderValue::as_bytes));
+    upgrade.filter(|_| asked).cloned()
+}
+
+/// Prepares a client's headers for a sandbox. `peer` is set for ports other than the guest's, which get `x-forwarded-*`. `masked` replaces the
+/// host.
+pub(crate) fn clean_request(
+    headers: &mut HeaderMap,
+    host: HeaderValue,
+    peer: Option<&Peer>,
+    masked: Option<HeaderValue>,
+) {
+    strip_hop_by_hop(headers);
+    headers.remove(EXPECT);
+    headers.remove(API_KEY_HEADER);
+    headers.remove(TRAFFIC_TOKEN_HEADER);
+    let edge_only: Vec<HeaderName> = headers.keys().filter(|name| is_edge_only(name.as_str())).cloned().collect();
+    for name in edge_only {
+        headers.remove(name);
+    }
+    if let Some(peer) = peer {
+        if let Ok(address) = HeaderValue::try_from(peer.address.ip().to_canonical().to_string()) {
+            headers.insert(HeaderName::from_static("x-forwarded-for"), address);
+        }
+        let scheme = HeaderValue::from_static(if peer.secure { "https" } else { "http" });
+        headers.insert(HeaderName::from_static("x-forwarded-proto"), scheme);
+        headers.insert(HeaderName::from_static("x-forwarded-host"), host.clone());
+    }
+    headers.insert(HOST, masked.unwrap_or(host));
+}
+
+/// Whether `Connection` contains `close`.
+pub(crate) fn names_close(headers: &HeaderMap) -> bool {
+    let mut tokens = headers.get_all(CONNECTION).iter().flat_map(|value| value.as_bytes().split(|b| *b == b','));
+    tokens.any(|token| token.trim_ascii().eq_ignore_ascii_case(b"close"))
+}
+
+/// Sets the upgrade headers again, for this hop.
+pub(crate) fn set_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, protocol);
+}
+
+/// Removes hop-by-hop headers and those that `Connection` names.
+pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    if headers.contains_key(CONNECTION) {
+        let named: Vec<HeaderName> = headers
+            .get_all(CONNECTION)
+            .iter()
+            .flat_map(|value| value.as_bytes().split(|b| *b == b','))
+            .filter_map(|token| HeaderName::from_bytes(token.trim_ascii()).ok())
+            .collect();
+        for name in named {
+            headers.remove(name);
+        }
+    }
+    for name in &HOP_BY_HOP {
+        headers.remove(name);
+    }
+}
+
+fn is_edge_only(name: &str) -> bool {
+    name.starts_with(FORWARDED_PREFIX) || name.starts_with(INTERNAL_PREFIX) || matches!(name, "forwarded" | "x-real-ip")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stays_and_what_goes() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "keep-alive, x-internal"),
+            ("connection", "upgrade"),
+            ("x-internal", "1"),
+            ("upgrade", "websocket"),
+            ("te", "trailers"),
+            ("x-forwarded-for", "1.2.3.4"),
+            ("x-forwarded-for", "5.6.7.8"),
+            ("x-forwarded-prefix", "/x"),
+            ("forwarded", "for=1.2.3.4"),
+            ("x-real-ip", "1.2.3.4"),
+            ("cabana-disk-used", "1"),
+            ("x-api-key", "e2b_secret"),
+            ("e2b-traffic-access-token", "secret"),
+            ("expect", "100-continue"),
+            ("x-access-token", "kept"),
+            ("authorization", "Basic kept"),
+        ] {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        let asked = requested_upgrade(Version::HTTP_11, &Method::GET, &headers);
+        assert_eq!(asked, Some(HeaderValue::from_static("websocket")));
+        let peer = Peer { address: "[::ffff:192.0.2.1]:9".parse().expect("address"), secure: true };
+        clean_request(&mut headers, HeaderValue::from_static("80-iabc.e2b.test"), Some(&peer), None);
+        let mut left: Vec<String> =
+            headers.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap_or_default())).collect();
+        left.sort();
+        assert_eq!(
+            left,
+            [
+                "authorization: Basic kept",
+                "host: 80-iabc.e2b.test",
+                "x-access-token: kept",
+                "x-forwarded-for: 192.0.2.1",
+                "x-forwarded-host: 80-iabc.e2b.test",
+                "x-forwarded-proto: https",
+            ]
+        );
+    }
+
+    #[test]
+    fn h2c_is_not_an_upgrade() {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade, HTTP2-Settings"));
+        headers.insert(UPGRADE, HeaderValue::from_static("h2c"));
+        assert_eq!(requested_upgrade(Version::HTTP_11, &Method::GET, &headers), None);
+    }
+}

@@ -1,0 +1,30 @@
+//! The edge: one listener, plain or TLS, that passes each request to the API or to a port of a sandbox.
+//!
+//! The crate knows nothing about how sandboxes are created, stored or run. The server publishes a [`Route`] for each running sandbox in a
+//! [`Directory`], and implements [`AutoResume`] for the others.
+//!
+//! A request passes `listener` (accept, TLS, HTTP version), `guard` (strict HTTP/1 framing), `edge` (which sandbox, resume it if it is paused),
+//! `forward` (send it and stream the response back). `early_reply` says how responses are handled that come before their request was read.
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod connection;
+mod dial;
+pub mod directory;
+mod early_reply;
+mod edge;
+mod forward;
+mod guard;
+mod headers;
+pub mod listener;
+mod response;
+mod signature;
+pub mod tls;
+mod traffic;
+mod tunnel;
+mod upstream;
+
+pub use connection::Peer;
+pub use directory::{Directory, Route};
+pub use edge::{AutoResume, DiskUsed, Edge, ResumeError};

@@ -1,0 +1,365 @@
+//! The listener: accepts connections, guards them, and passes each request to the edge or to the API.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustix::net::sockopt;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::Service;
+
+use crate::connection::{Connection, Peer};
+use crate::early_reply::{CutWhenGone, PeerStoppedReading};
+use crate::edge::Edge;
+use crate::guard::{Guard, PLACEHOLDER_PATH, Protocol, Timeouts};
+use crate::tls::Tls;
+use crate::{headers, response};
+
+/// Limits of one listener.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Open connections; more wait in the kernel's queue.
+    pub connections: usize,
+    /// Time for a request head, from its first byte.
+    pub head: Duration,
+    /// Time between requests on one connection. E2B's clients keep connections for 300 seconds and expect them to live.
+    pub idle: Duration,
+    /// Time for responses in flight to finish when the listener closes.
+    pub grace: Duration,
+    /// Time for the TLS handshake.
+    pub handshake: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 16 * 1024,
+            head: Duration::from_secs(15),
+            idle: Duration::from_secs(330),
+            grace: Duration::from_secs(2),
+            handshake: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Delay after `accept` failed for lack of descriptors or memory: nothing signals when there are some again.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// A dead client is detected after about three minutes.
+const KEEPALIVE: Duration = Duration::from_secs(90);
+const KEEPALIVE_PROBE: Duration = Duration::from_secs(15);
+const KEEPALIVE_PROBES: u32 = 6;
+/// Buffers of one connection; a request head fits in.
+const MAX_BUFFER: usize = 128 * 1024;
+const H2_STREAMS: u32 = 200;
+const H2_HEADERS: u32 = 64 * 1024;
+const H2_PING: Duration = Duration::from_secs(30);
+/// New connections get a short idle timeout once fewer than one in this many are free.
+const CROWDED: usize = 4;
+const CROWDED_IDLE: Duration = Duration::from_secs(5);
+
+/// Serves until `shutdown`, with the default limits.
+pub async fn serve(listener: TcpListener, edge: Arc<Edge>, api: Router, shutdown: CancellationToken) -> io::Result<()> {
+    serve_with(listener, edge, api, Limits::default(), shutdown, false, |stream| async move { Ok(stream) }).await
+}
+
+/// Serves until `shutdown` with TLS, with the default limits.
+pub async fn serve_tls(
+    listener: TcpListener,
+    edge: Arc<Edge>,
+    api: Router,
+    tls: &Tls,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
+    serve_with(listener, edge, api, Limits::default(), shutdown, true, |stream| tls.accept(stream)).await
+}
+
+/// Serves until `shutdown`, over streams that `wrap` makes of the accepted ones. `secure` says whether `wrap` does TLS.
+pub async fn serve_with<S, W, F>(
+    listener: TcpListener,
+    edge: Arc<Edge>,
+    api: Router,
+    limits: Limits,
+    shutdown: CancellationToken,
+    secure: bool,
+    wrap: W,
+) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    W: Fn(TcpStream) -> F,
+    F: Future<Output = io::Result<S>> + Send + 'static,
+{
+    let permits = Arc::new(Semaphore::new(limits.connections));
+    let grace = limits.grace;
+    let front = Arc::new(Front { edge, api, limits, permits, shutdown, closing: CancellationToken::new() });
+    let connections = TaskTracker::new();
+    while let Some((stream, address, permit)) = front.accept(&listener).await {
+        let stream = wrap(stream);
+        let front = front.clone();
+        connections.spawn(async move {
+            let handshake = tokio::select! {
+                done = timeout(front.limits.handshake, stream) => done,
+                () = front.closing.cancelled() => return,
+            };
+            match handshake {
+                Ok(Ok(stream)) => front.serve(stream, Peer { address, secure }, permit).await,
+                Ok(Err(error)) => tracing::debug!(%address, %error, "TLS handshake failed"),
+                Err(_) => tracing::debug!(%address, "TLS handshake timed out"),
+            }
+        });
+    }
+    drop(listener);
+    connections.close();
+    if timeout(grace, connections.wait()).await.is_err() {
+        tracing::info!(open = connections.len(), "closing connections that are still open");
+    }
+    front.closing.cancel();
+    connections.wait().await;
+    Ok(())
+}
+
+/// What the connections of a listener share.
+struct Front {
+    edge: Arc<Edge>,
+    api: Router,
+    limits: Limits,
+    permits: Arc<Semaphore>,
+    shutdown: CancellationToken,
+    /// Cancelled when all connections must end.
+    closing: CancellationToken,
+}
+
+impl Front {
+    /// The next connection; `None` when the listener is to close.
+    async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+        let permit = tokio::select! {
+            () = self.shutdown.cancelled() => return None,
+            permit = self.permits.clone().acquire_owned() => permit.ok()?,
+        };
+        loop {
+            let accepted = tokio::select! {
+                () = self.shutdown.cancelled() => return None,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, address)) => {
+                    if let Err(error) = prepare(&stream) {
+                        tracing::debug!(%address, %error, "could not set socket options");
+                    }
+                    return Some((stream, address, permit));
+                }
+                Err(error) if is_per_connection(&error) => {}
+                Err(error) => {
+                    tracing::error!(%error, "cannot accept connections, retrying");
+                    tokio::select! {
+                        () = self.shutdown.cancelled() => return None,
+                        () = sleep(ACCEPT_RETRY) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Serves one connection to its end.
+    async fn serve<S>(self: Arc<Self>, stream: S, peer: Peer, permit: OwnedSemaphorePermit)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let crowded = self.permits.available_permits() < self.limits.connections / CROWDED;
+        let idle = if crowded { self.limits.idle.min(CROWDED_IDLE) } else { self.limits.idle };
+        let connection = Arc::new(Connection::new(peer, self.closing.clone(), permit));
+        let mut guard = Guard::new(stream, connection.clone(), Timeouts { head: self.limits.head, idle });
+        let protocol = tokio::select! {
+            protocol = guard.protocol() => protocol,
+            () = self.shutdown.cancelled() => return,
+        };
+        let ended = match protocol {
+            Ok(Protocol::Http1) => self.http1(guard, connection).await,
+            Ok(Protocol::Http2) => self.http2(guard, connection, idle).await,
+            Err(error) => {
+                tracing::debug!(peer = %peer.address, %error, "connection failed before a request");
+                return;
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(peer = %peer.address, %error, "connection ended");
+        }
+    }
+
+    async fn http1<S>(self: &Arc<Self>, guard: Guard<S>, client: Arc<Connection>) -> hyper::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let service = service_fn(|request| self.clone().handle(request, client.clone()));
+        let connection = http1::Builder::new()
+            // The guard has its own timeout: hyper sees no byte of an unfinished head.
+            .header_read_timeout(None)
+            .max_buf_size(MAX_BUFFER)
+            .serve_connection(TokioIo::new(guard), service)
+            .with_upgrades();
+        let mut connection = pin!(connection);
+        let mut leaving = false;
+        loop {
+            tokio::select! {
+                biased;
+                ended = connection.as_mut() => return ended,
+                // Dropping the connection leaves its response without an end.
+                () = poll_fn(|cx| client.poll_cut(cx)) => return Ok(()),
+                () = self.closing.cancelled() => return Ok(()),
+                () = self.shutdown.cancelled(), if !leaving => {
+                    leaving = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+
+    async fn http2<S>(self: &Arc<Self>, guard: Guard<S>, client: Arc<Connection>, idle: Duration) -> hyper::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let service = {
+            let (front, client) = (self.clone(), client.clone());
+            service_fn(move |request| front.clone().handle(request, client.clone()))
+        };
+        let connection = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(H2_STREAMS)
+            .max_header_list_size(H2_HEADERS)
+            .max_send_buf_size(MAX_BUFFER)
+            .keep_alive_interval(H2_PING)
+            .serve_connection(TokioIo::new(guard), service);
+        let mut connection = pin!(connection);
+        let mut leaving = false;
+        let mut idle_timer = pin!(sleep(idle));
+        loop {
+            tokio::select! {
+                biased;
+                ended = connection.as_mut() => return ended,
+                () = self.closing.cancelled() => return Ok(()),
+                () = self.shutdown.cancelled(), if !leaving => {
+                    leaving = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                () = idle_timer.as_mut(), if !leaving => {
+                    let until = client.idle_since().unwrap_or_else(Instant::now) + idle;
+                    if until <= Instant::now() {
+                        leaving = true;
+                        connection.as_mut().graceful_shutdown();
+                    } else {
+                        idle_timer.set(sleep_until(until));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Handles one request.
+    async fn handle(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        client: Arc<Connection>,
+    ) -> Result<Response<ResponseBody>, Infallible> {
+        let in_flight = ClientRequest::new(client.clone());
+        if request.uri().path() == PLACEHOLDER_PATH
+            && let Some(rejection) = client.rejection()
+        {
+            return Ok(response::rejected(rejection).map(|body| ResponseBody { body, _in_flight: in_flight }));
+        }
+        let upgrade = headers::requested_upgrade(request.version(), request.method(), request.headers()).is_some();
+        let (mut request, drain) = cabana_body_drain::track(request);
+        request.extensions_mut().insert(client.peer);
+        request.extensions_mut().insert(client.clone());
+        let mut response = match self.edge.route(request).await {
+            Ok(response) => response,
+            Err(mut request) => {
+                request.extensions_mut().remove::<Arc<Connection>>();
+                request.extensions_mut().insert(ConnectInfo(client.peer.address));
+                let Ok(response) = self.api.clone().call(request.map(Body::new)).await;
+                response
+            }
+        };
+        if upgrade {
+            client.decide_upgrade(response.status() == StatusCode::SWITCHING_PROTOCOLS);
+        }
+        if let Some(CutWhenGone(gone)) = response.extensions_mut().remove() {
+            client.cut_when(gone);
+        }
+        let stopped_reading = response.extensions_mut().remove::<PeerStoppedReading>().is_some();
+        let response = drain.finish(response, stopped_reading).await;
+        Ok(response.map(|body| ResponseBody { body, _in_flight: in_flight }))
+    }
+}
+
+/// Sends small messages at once, and detects dead clients.
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_PROBE)?;
+    sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?;
+    Ok(())
+}
+
+/// Errors of accept that concern only the connection that would have been accepted.
+fn is_per_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, WouldBlock};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted | WouldBlock)
+}
+
+/// Keeps the connection from being idle until it is dropped.
+struct ClientRequest(Arc<Connection>);
+
+impl ClientRequest {
+    fn new(connection: Arc<Connection>) -> Self {
+        connection.begin();
+        Self(connection)
+    }
+}
+
+impl Drop for ClientRequest {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// The body of a response; while it lives the connection is not idle.
+struct ResponseBody {
+    body: Body,
+    _in_flight: ClientRequest,
+}
+
+impl HttpBody for ResponseBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,118 @@
+//! Ports that listen on loopback inside, ports that do not listen, and connections that are used again.
+
+use std::net::Ipv4Addr;
+
+use http::Response;
+use tokio::io::AsyncWriteExt;
+
+use crate::world::*;
+
+#[tokio::test]
+async fn loopback_listeners_are_bridged_and_the_way_is_learnt() {
+    let world = World::new().await;
+    let inside = world.sandbox(says("")).address;
+    let sandbox = world.sandbox(bridging_guest(inside));
+    let id = sandbox.id.as_str();
+    let (port, counter, task) = open_at(inside, says("from loopback")).await;
+    for _ in 0..3 {
+        assert_eq!(body(&world.get(id, port, "/", "").await), "from loopback");
+    }
+    assert_eq!(counter.opened(), 1, "the bridged connection is used again");
+    assert_eq!((sandbox.control.opened(), sandbox.guest.opened()), (1, 0), "a bridge is control");
+
+    // The server moves to all addresses: the bridge fails, and the direct way is found again.
+    drop(task);
+    counter.until_open(0).await;
+    let listener = tokio::net::TcpListener::bind((sandbox.address, port)).await.expect("bind");
+    let moved = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.expect("accept");
+        let service = hyper::service::service_fn(|_| async {
+            Ok::<_, std::convert::Infallible>(Response::new(axum::body::Body::from("from everywhere")))
+        });
+        let io = hyper_util::rt::TokioIo::new(stream);
+        let _ = hyper::server::conn::http1::Builder::new().serve_connection(io, service).await;
+    });
+    assert_eq!(body(&world.get(id, port, "/", "").await), "from everywhere");
+    moved.abort();
+}
+
+#[tokio::test]
+async fn a_closed_port_says_so() {
+    let world = World::new().await;
+    let free = {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("bind");
+        listener.local_addr().expect("address").port()
+    };
+    let quiet = world.sandbox(says("")).address;
+    let sandbox = world.sandbox(bridging_guest(quiet));
+    let id = sandbox.id.as_str();
+    let answer = world.get(id, free, "/", "").await;
+    assert_eq!(status(&answer), 502);
+    let expected = format!(
+        r#"{{"sandboxId":"{id}","message":"The sandbox is running but port is not open","port":{free},"code":502,"error_code":"port_closed"}}"#
+    );
+    assert_eq!(body(&answer), expected);
+    let browser = "User-Agent: Mozilla/5.0\r\nAccept: text/html\r\n";
+    assert!(world.get(id, free, "/", browser).await.contains("<h1>The sandbox is running but port is not open</h1>"));
+}
+
+#[tokio::test]
+async fn connections_are_used_again() {
+    let world = World::new().await;
+    let sandbox = world.sandbox(says("the guest"));
+    let (port, counter, _task) = open_port(&sandbox, says("the port")).await;
+    let mut client = world.connect().await;
+    for _ in 0..50 {
+        for port in [49983, port] {
+            let request =
+                format!("POST / HTTP/1.1\r\nHost: {port}-{}.e2b.test\r\nContent-Length: 2\r\n\r\nab", sandbox.id);
+            client.write_all(request.as_bytes()).await.expect("write");
+            read_until(&mut client, if port == 49983 { "the guest" } else { "the port" }).await;
+        }
+    }
+    assert!(sandbox.guest.opened() <= 2, "{}", sandbox.guest.opened());
+    assert!(counter.opened() <= 2, "{}", counter.opened());
+}
+
+#[tokio::test]
+async fn a_connection_that_was_closed_meanwhile_is_replaced() {
+    let world = World::new().await;
+    let sandbox = world.sandbox(says(""));
+    // Each connection answers once and then closes without having said so.
+    let listener = tokio::net::TcpListener::bind((sandbox.address, 0)).await.expect("bind");
+    let port = listener.local_addr().expect("address").port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            read_until(&mut stream, "\r\n\r\n").await;
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await.expect("write");
+        }
+    });
+    let mut client = world.connect().await;
+    for _ in 0..20 {
+        let request = format!("GET / HTTP/1.1\r\nHost: {port}-{}.e2b.test\r\n\r\n", sandbox.id);
+        client.write_all(request.as_bytes()).await.expect("write");
+        let answer = read_until(&mut client, "ok").await;
+        assert_eq!(status(&answer), 200);
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_up_or_speaks_nonsense() {
+    let world = World::new().await;
+    let sandbox = world.sandbox(says(""));
+    for nonsense in
+        ["", "SSH-2.0-x\r\n", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"]
+    {
+        let listener = tokio::net::TcpListener::bind((sandbox.address, 0)).await.expect("bind");
+        let port = listener.local_addr().expect("address").port();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("accept");
+            read_until(&mut stream, "\r\n\r\n").await;
+            stream.write_all(nonsense.as_bytes()).await.expect("write");
+        });
+        let answer = world.get(sandbox.id.as_str(), port, "/", "").await;
+        assert_eq!(status(&answer), 502, "{nonsense:?}: {answer}");
+        assert!(answer.contains("without an answer"), "{answer}");
+    }
+}
