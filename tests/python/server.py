@@ -60,6 +60,8 @@ class Server:
         return f"{self.port}:{self.pid}"
 
     other: int | None = None
+    #: The program that is started next.
+    program: Path = CABANA
 
     @property
     def secure(self) -> bool:
@@ -118,7 +120,7 @@ class Server:
             **self.settings,
         }
         self.process = subprocess.Popen(
-            [CABANA, "server"],
+            [self.program, "server"],
             env={**inherited, **own},
             stdin=subprocess.DEVNULL,
             stdout=self.log.open("ab"),

@@ -15,6 +15,7 @@ pub mod error;
 pub mod event;
 pub mod key;
 pub mod listing;
+mod migrations;
 pub mod sandbox;
 mod setting;
 pub mod snapshot;

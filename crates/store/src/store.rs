@@ -6,15 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cabana_supervisor::Supervisor;
-use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, SqliteConnection, SqlitePool};
 use tokio::sync::Notify;
 
-use crate::Error;
 use crate::writer::{Change, Writer};
-
-static MIGRATIONS: Migrator = sqlx::migrate!();
+use crate::{Error, migrations};
 
 /// Connections that read.
 const READERS: u32 = 4;
@@ -104,7 +102,7 @@ impl Store {
 
 async fn migrate(connection: &mut SqliteConnection, path: &Path) -> Result<(), Error> {
     let path = || PathBuf::from(path);
-    MIGRATIONS.run(connection).await.map_err(|error| match error {
+    migrations::migrator().run(connection).await.map_err(|error| match error {
         MigrateError::VersionMissing(version) => Error::NewerSchema { path: path(), version },
         MigrateError::Execute(source) => Error::query("read the schema", source),
         source => Error::Migrate { path: path(), source },

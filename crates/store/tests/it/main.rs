@@ -5,6 +5,7 @@ mod builds;
 mod history;
 mod listing;
 mod opening;
+mod upgrade;
 mod webhooks;
 mod writing;
 
