@@ -65,7 +65,7 @@ impl Code {
         for file in files.iter().filter(|file| file.is_rust() && file.member() == folder) {
             let code = views(&file.text).code;
             let part = match () {
-                () if file.path.ends_with("/build.rs") => &mut found.build,
+                () if file.path == format!("crates/{folder}/build.rs") => &mut found.build,
                 () if file.is_test() => &mut found.tests,
                 () => &mut found.product,
             };
@@ -105,7 +105,8 @@ mod tests {
     fn problems(dependencies: serde_json::Value, product: &str, tests: &str) -> Vec<String> {
         let package = serde_json::json!({"name": "cabana-a", "version": "1.0.0", "dependencies": dependencies});
         let metadata = serde_json::from_value(serde_json::json!({"packages": [package]})).unwrap();
-        let files = [file("crates/a/src/lib.rs", product), file("crates/a/tests/it/main.rs", tests)];
+        // A module may be named like a build script.
+        let files = [file("crates/a/src/build.rs", product), file("crates/a/tests/it/main.rs", tests)];
         let workspace = "[workspace.dependencies]\nserde-json = \"1\"\n";
         let ignored = BTreeMap::from([("a/linked".to_owned(), "by its C library".to_owned())]);
         found(|problems| check(&metadata, &files, &ignored, workspace, problems))
