@@ -35,6 +35,7 @@ use std::time::Duration;
 use cabana_runtime::{Isolations, Live};
 use cabana_storage::ColdStore;
 use cabana_store::{Sandbox, Store};
+use cabana_supervisor::{Restart, Supervisor};
 use cabana_types::SandboxId;
 use cabana_types::sandbox::{EndCause, State};
 use jiff::Timestamp;
@@ -137,11 +138,19 @@ impl Lifecycle {
         })
     }
 
-    /// Starts the timer, the sampling and the housekeeping.
-    pub fn start(self: &Arc<Self>) {
-        self.tasks.spawn(Arc::clone(self).run_timer());
-        self.tasks.spawn(Arc::clone(self).sample());
-        self.tasks.spawn(Arc::clone(self).keep_house());
+    /// Starts the timers, metering and maintenance. They end with [`Lifecycle::stop`].
+    pub fn start(self: &Arc<Self>, supervisor: &Supervisor) {
+        let [timers, metering, maintenance] = std::array::from_fn(|_| Arc::clone(self));
+        // Without timeouts the server breaks its promises; the others can wait.
+        supervisor.restart("sandbox timers", Restart::or_end_process(), move |stop| {
+            ended(Arc::clone(&timers).run_timer(), timers.stopping.clone(), stop)
+        });
+        supervisor.restart("metering", Restart::forever(), move |stop| {
+            ended(Arc::clone(&metering).sample(), metering.stopping.clone(), stop)
+        });
+        supervisor.restart("maintenance", Restart::forever(), move |stop| {
+            ended(Arc::clone(&maintenance).keep_house(), maintenance.stopping.clone(), stop)
+        });
     }
 
     /// Stops acting. Sandboxes stay up; what is under way gets a while to finish.
@@ -257,6 +266,15 @@ pub fn why_not_running(sandbox: &Sandbox) -> Option<String> {
         }
         State::Ending { cause } | State::Ended { cause } => Some(format!("The sandbox {}.", cause.describe())),
         State::Creating | State::Running | State::Resuming { .. } => None,
+    }
+}
+
+/// Runs a task that ends when lifecycle is stopping, and then waits for its supervisor to stop too. If it ends before
+/// that, it has failed.
+async fn ended(task: impl Future<Output = ()>, stopping: CancellationToken, stop: CancellationToken) {
+    task.await;
+    if stopping.is_cancelled() {
+        stop.cancelled().await;
     }
 }
 

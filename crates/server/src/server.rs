@@ -47,6 +47,7 @@ pub struct Server {
     directory: Arc<Directory>,
     fresh_key: Option<Secret>,
     supervisor: Supervisor,
+    lifecycle_tasks: Supervisor,
     // Last, so that the lock on the directory is released after everything else.
     _data_dir: DataDir,
 }
@@ -71,7 +72,8 @@ impl Server {
         let cold = Arc::new(ColdStore::open(&config.cold_storage()).await?);
         let lifecycle = Lifecycle::new(store.clone(), backend, cold, Arc::clone(&directory), config);
         lifecycle.recover().await?;
-        lifecycle.start();
+        let lifecycle_tasks = supervisor.scope();
+        lifecycle.start(&lifecycle_tasks);
         let domain = config.public_domain(address.port());
         let builds = Builds::open(store.clone(), Arc::clone(&lifecycle), config, &supervisor).await?;
         let upload_key = upload_key(&store).await?;
@@ -79,7 +81,7 @@ impl Server {
         let app =
             App { store, lifecycle, keys, limits, domain, webhooks, builds, upload_key, tasks: TaskTracker::new() };
         let app = Arc::new(app);
-        Ok(Self { listener, address, tls, app, directory, fresh_key, supervisor, _data_dir: data_dir })
+        Ok(Self { listener, address, tls, app, directory, fresh_key, supervisor, lifecycle_tasks, _data_dir: data_dir })
     }
 
     /// The address it listens on.
@@ -99,7 +101,7 @@ impl Server {
 
     /// Serves until `shutdown`, or until a task fails that the server cannot run without. Sandboxes keep running.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        let Self { listener, tls, app, directory, supervisor, _data_dir: data_dir, .. } = self;
+        let Self { listener, tls, app, directory, supervisor, lifecycle_tasks, _data_dir: data_dir, .. } = self;
         let auto_resume = Arc::new(ResumeByRequest { app: Arc::clone(&app) });
         let edge = Edge::new(directory, app.domain.clone(), auto_resume).with_disk_used(disk_used(&app.lifecycle));
         let edge = Arc::new(edge);
@@ -133,6 +135,7 @@ impl Server {
             tracing::warn!(open = app.tasks.len(), "requests are still being handled at shutdown");
         }
         app.lifecycle.stop().await;
+        lifecycle_tasks.stop(STOP_TIMEOUT).await;
         courier.stop().await;
         key_uses.stop(STOP_TIMEOUT).await;
         app.store.close().await;

@@ -39,9 +39,20 @@ fn events_are_delivered_after_a_panic_of_the_dispatcher() {
 }
 
 #[test]
+fn sandboxes_end_at_their_timeout_after_a_panic_of_the_timers() {
+    let server = TestServer::start();
+    panic(&server, "sandbox timers");
+    let id = server.create_with(json!({"timeout": 1}));
+    eventually("it ends", || server.listed().iter().all(|listed| *listed != id));
+    let before = server.create_with(json!({"timeout": 1}));
+    panic(&server, "sandbox timers");
+    eventually("its timeout outlives the panic", || server.listed().iter().all(|listed| *listed != before));
+}
+
+#[test]
 fn housekeeping_tasks_are_restarted() {
     let server = TestServer::start();
-    for task in ["build sweeper", "API key uses"] {
+    for task in ["metering", "maintenance", "build sweeper", "API key uses"] {
         panic(&server, task);
     }
     server.get("/sandboxes").is(200);
