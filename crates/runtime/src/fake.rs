@@ -112,6 +112,7 @@ impl Isolation for Fake {
             };
             inner.disks.insert(id.clone(), world::FakeDisk { limit: spec.disk_bytes(), files });
             inner.frozen.remove(&id);
+            inner.dead.remove(&id);
             inner.sandboxes.insert(id.clone(), FakeSandbox { spec, vitals });
         }
         self.0.serve_guest(&id)?;
@@ -123,14 +124,17 @@ impl Isolation for Fake {
         let _exclusive = Exclusive::new(&self.0, id);
         let fault = self.0.inner().adopt.pop();
         Self::before(fault.as_ref(), id).await?;
-        let vitals = self.0.inner().sandboxes.get(id).map(|s| s.vitals.subscribe());
-        Ok(vitals.filter(|vitals| vitals.borrow().death.is_none()).map(|vitals| self.live(id, vitals)))
+        let vitals = {
+            let inner = self.0.inner();
+            inner.sandboxes.get(id).filter(|_| !inner.dead.contains(id)).map(|s| s.vitals.subscribe())
+        };
+        Ok(vitals.map(|vitals| self.live(id, vitals)))
     }
 
     async fn observe(&self, id: &SandboxId) -> Result<Observed, Error> {
         let inner = self.0.inner();
         Ok(Observed {
-            processes: inner.sandboxes.get(id).is_some_and(|s| s.vitals.borrow().death.is_none()),
+            processes: inner.sandboxes.contains_key(id) && !inner.dead.contains(id),
             frozen: inner.frozen.contains(id),
             disk: inner.disks.contains_key(id),
         })

@@ -60,6 +60,8 @@ pub(super) struct Inner {
     pub(super) sandboxes: HashMap<SandboxId, FakeSandbox>,
     pub(super) disks: HashMap<SandboxId, FakeDisk>,
     pub(super) frozen: HashSet<SandboxId>,
+    /// Those that were killed from outside.
+    pub(super) dead: HashSet<SandboxId>,
     pub(super) snapshots: HashMap<TemplateId, Files>,
     pub(super) missing_builds: HashSet<BuildId>,
     pub(super) launch: Option<Fault>,
@@ -84,6 +86,7 @@ impl Inner {
     pub(super) fn end(&mut self, id: &SandboxId) {
         self.sandboxes.remove(id);
         self.frozen.remove(id);
+        self.dead.remove(id);
         self.guests.remove(id);
     }
 
@@ -213,7 +216,13 @@ impl World {
         self.inner().sandboxes.get(&parsed(id)).expect("it has processes").vitals.send_modify(change);
     }
 
-    /// The first process of a sandbox ends.
+    /// The first process of a sandbox is killed from outside: it cannot be adopted any more.
+    pub fn kill(&self, id: &str) {
+        self.inner().dead.insert(parsed(id));
+        self.die(id, Death::Died);
+    }
+
+    /// The first process of a sandbox ends, as if just after it was looked at: it can still be adopted, and then reports its death.
     pub fn die(&self, id: &str, death: Death) {
         self.inner().guests.remove(&parsed(id));
         self.vitals(id, |v| v.death = Some(death));
@@ -226,6 +235,8 @@ impl World {
 
     pub(super) fn serve_guest(self: &Arc<Self>, id: &SandboxId) -> Result<(), Error> {
         let Some(dir) = self.inner().guest_dir.clone() else { return Ok(()) };
+        // An old one would remove the sockets of the new one.
+        self.inner().guests.remove(id);
         let guest = FakeGuest::start(Arc::downgrade(self), id, &dir).map_err(|source| Error::Path {
             action: "listen in",
             path: dir,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cabana_runtime::fake::{Fake, World as Memory};
-use cabana_runtime::{Death, Isolations, Stats};
+use cabana_runtime::{Isolations, Stats};
 use cabana_types::{BuildId, SandboxId};
 
 use crate::fixture::{Fixture, World};
@@ -38,7 +38,7 @@ impl FakeWorld {
     }
 
     pub(crate) fn kill(&self, id: &SandboxId) {
-        self.world.die(id.as_str(), Death::Died);
+        self.world.kill(id.as_str());
     }
 
     pub(crate) fn starve(&self, id: &SandboxId) {

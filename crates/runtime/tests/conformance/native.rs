@@ -126,11 +126,10 @@ impl NativeWorld {
     pub(crate) fn files(&self) -> Vec<String> {
         let mut found = names("run", &self.run_dir().join("sandboxes"));
         for tree in subdirectories(Path::new("/sys/fs/cgroup")) {
-            found.extend(
-                names("cgroup", &tree.join(format!("cabana-{}", self.instance())))
-                    .into_iter()
-                    .filter(|name| name.rsplit(' ').next().is_some_and(|name| name.parse::<SandboxId>().is_ok())),
-            );
+            let ours = tree.join(format!("cabana-{}", self.instance()));
+            // Our own directory is not below itself.
+            let inside = subdirectories(&ours).into_iter().filter(|path| *path != ours);
+            found.extend(inside.map(|path| format!("cgroup {}", path.display())));
         }
         for shelf in ["sandboxes", "snapshots"] {
             found.extend(names(shelf, &self.data.path().join("pool").join(shelf)));

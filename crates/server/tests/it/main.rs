@@ -9,6 +9,7 @@ mod expiry;
 mod guest;
 mod http;
 mod idempotency;
+mod isolation;
 mod keys;
 mod kill;
 mod listing;
