@@ -163,6 +163,15 @@ pub(crate) fn shown(name: &[u8]) -> String {
     text
 }
 
+impl From<cabana_archive::Error> for Error {
+    fn from(error: cabana_archive::Error) -> Self {
+        match error {
+            cabana_archive::Error::Io(error) => crate::compression::read_error(error),
+            cabana_archive::Error::Invalid { path, problem } => Self::refused(&path, problem),
+        }
+    }
+}
+
 impl Error {
     pub(crate) fn refused(path: &[u8], reason: impl Into<String>) -> Self {
         Self::Refused { path: shown(path), reason: reason.into() }

@@ -16,7 +16,6 @@ pub mod reference;
 pub mod registry;
 pub mod sources;
 pub mod stop;
-pub mod tar;
 pub mod unpack;
 
 mod compression;

@@ -14,12 +14,13 @@ mod tree;
 use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
 
+use cabana_archive::{Profile, Reader};
+
 pub use crate::compression::Ratio;
 use crate::compression::{self, read_error};
 use crate::digest::{Digest, HashingReader};
 use crate::error::Result;
 use crate::stop::Stop;
-use crate::tar::Archive;
 use placing::Placing;
 
 /// What an archive may cost. The defaults are what real images need, with room.
@@ -82,7 +83,7 @@ pub fn apply<R: Read + Send>(
     // Headers and padding come on top of the content.
     let limit = limits.bytes.saturating_add(limits.entries.saturating_mul(8 << 10));
     let plain = Watched { inner: compression::open(reader, limits.ratio)?, left: limit, stop };
-    let mut archive = Archive::new(HashingReader::new(plain));
+    let mut archive = Reader::new(HashingReader::new(plain), Profile::Layer);
     let mut placing = Placing::new(root, whiteouts, limits, stop)?;
     while let Some(entry) = archive.next_entry()? {
         placing.place(&entry, &mut archive.content())?;

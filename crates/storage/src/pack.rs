@@ -5,18 +5,14 @@
 //! others can write. Both are for blocking threads, hold little memory whatever the disk holds, and stop when they are cancelled.
 
 mod attributes;
-mod entry;
-mod gather;
-mod header;
-mod imprint;
+mod dir_stack;
+mod holes;
 mod merge;
-mod records;
-mod scatter;
-mod sparse;
-mod text;
-mod trail;
+mod metadata;
+mod packer;
+mod selected;
+mod unpacker;
 mod walk;
-mod wanted;
 
 #[cfg(test)]
 mod hostile;
@@ -38,9 +34,9 @@ const WINDOW: u32 = 23;
 /// How much of a file is read or written at a time.
 const CHUNK: usize = 256 << 10;
 /// Ids on disk are those inside of sandboxes.
-const MOST_ID: u32 = 65_535;
+const MAX_ID: u64 = 65_535;
 /// Names that a report tells of.
-const TOLD: usize = 16;
+const REPORTED: usize = 16;
 
 /// What of a disk to pack.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -120,7 +116,7 @@ pub fn pack(
         Ok(encoder)
     };
     let encoder = begin().map_err(io("begin an archive"))?;
-    gather::gather(disk.as_fd(), selection, encoder, limits, cancel)
+    packer::pack(disk.as_fd(), selection, encoder, limits, cancel)
 }
 
 /// Unpacks an archive into a disk's directory, where `upper` is missing or empty. After an error the caller removes what is there.
@@ -138,7 +134,7 @@ pub fn unpack(
     let decoder = begin().map_err(io("begin to read an archive"))?;
     // Headers and maps are read in small pieces.
     let mut input = BufReader::with_capacity(CHUNK, decoder);
-    let unpacked = scatter::scatter(&mut input, disk.as_fd(), limits, cancel)?;
+    let unpacked = unpacker::unpack(&mut input, disk.as_fd(), limits, cancel)?;
     let mut rest = input.into_inner().finish();
     match rest.read(&mut [0]).map_err(io("read the end of an archive"))? {
         0 => Ok(unpacked),

@@ -34,10 +34,11 @@ fn started(fake: &Fake) -> Value {
 
 /// Names in an archive, in their order.
 fn names(archive: &[u8]) -> Vec<String> {
-    let mut archive = cabana_image::tar::Archive::new(flate2::read::GzDecoder::new(archive));
+    let mut archive =
+        cabana_archive::Reader::new(flate2::read::GzDecoder::new(archive), cabana_archive::Profile::Layer);
     let mut names = vec![];
     while let Some(entry) = archive.next_entry().expect("archive") {
-        assert_eq!((entry.uid, entry.gid, entry.mtime), (0, 0, (0, 0)));
+        assert_eq!((entry.uid, entry.gid, entry.mtime), (0, 0, cabana_archive::Time::default()));
         names.push(String::from_utf8(entry.path).expect("name"));
     }
     names

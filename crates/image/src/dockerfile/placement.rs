@@ -2,12 +2,13 @@
 
 use std::io::Write;
 
+use cabana_archive::{Entry, Kind, Time, Writer};
+
 use super::context::{Context, ContextEntry, ContextKind, Selection};
 use super::evaluate::Copy;
 use crate::digest::{Digest, Hasher};
 use crate::error::{Error, Result};
 use crate::stop::Stop;
-use crate::tar::{Entry, Kind, Writer};
 
 /// The time of everything that is copied: the same at every build, and late enough for archives that begin with 1980.
 pub const EPOCH: i64 = 315_619_200;
@@ -101,16 +102,12 @@ impl Context {
         let mut writer = Writer::new(out);
         for placement in placements {
             stop.check("packing the build context")?;
+            let target = placement.target.trim_start_matches('/');
             let mut entry = Entry {
-                path: placement.target.trim_start_matches('/').as_bytes().to_vec(),
-                kind: Kind::File,
-                link: Vec::new(),
-                mode: mode.unwrap_or(0o644),
                 uid: owner.uid.into(),
                 gid: owner.gid.into(),
-                size: 0,
-                mtime: (EPOCH, 0),
-                xattrs: Vec::new(),
+                mtime: Time::from_seconds(EPOCH),
+                ..Entry::new(Kind::File, target, mode.unwrap_or(0o644))
             };
             if entry.path.is_empty() {
                 return Err(Error::Context("a file cannot become the root".to_owned()));

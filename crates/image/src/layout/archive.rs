@@ -6,11 +6,12 @@ use std::io::{BufReader, Read, Seek, SeekFrom, Take};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use cabana_archive::{Kind, Profile, Reader};
+
 use crate::blobs::{Blobs, Partial};
 use crate::compression::{self, Ratio, read_error};
 use crate::error::{Error, Result};
 use crate::stop::Stop;
-use crate::tar::{Archive, Kind};
 
 const MAX_ENTRIES: usize = 100_000;
 /// Names are kept in memory.
@@ -81,7 +82,7 @@ impl ArchiveFiles {
 fn index(file: &File, stop: &Stop) -> Result<HashMap<Vec<u8>, Place>> {
     let position = Arc::new(AtomicU64::new(0));
     let reader = Counting { inner: BufReader::with_capacity(256 << 10, file), position: position.clone() };
-    let mut archive = Archive::new(reader);
+    let mut archive = Reader::new(reader, Profile::Layer);
     let mut places = HashMap::new();
     let mut names = 0;
     while let Some(entry) = archive.next_entry()? {

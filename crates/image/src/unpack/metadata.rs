@@ -2,11 +2,11 @@
 
 use std::os::fd::BorrowedFd;
 
+use cabana_archive::{Entry, Time};
 use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result, shown};
-use crate::tar::Entry;
 
 const NOBODY: u32 = 65_534;
 const MAX_NOTES: usize = 20;
@@ -47,8 +47,8 @@ pub(super) fn owner(entry: &Entry, ids: u32, notes: &mut Notes) -> (Uid, Gid) {
     (Uid::from_raw(fit(entry.uid, "user")), Gid::from_raw(fit(entry.gid, "group")))
 }
 
-pub(super) fn times(mtime: (i64, u32)) -> Timestamps {
-    let time = Timespec { tv_sec: mtime.0, tv_nsec: mtime.1.into() };
+pub(super) fn times(mtime: Time) -> Timestamps {
+    let time = Timespec { tv_sec: mtime.seconds, tv_nsec: mtime.nanoseconds.into() };
     Timestamps { last_access: time, last_modification: time }
 }
 

@@ -1,7 +1,8 @@
 //! Names of entries: relative, without `..`, bounded, split into the directory and the last part.
 
+use cabana_archive::Kind;
+
 use crate::error::{Error, Result};
-use crate::tar::Kind;
 
 const MAX_PART: usize = 255;
 

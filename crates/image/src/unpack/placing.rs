@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use cabana_archive::{Entry, Kind, MAX_PATH, Time};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -13,7 +14,6 @@ use super::tree::{self, Tree};
 use super::{Limits, Whiteouts, content_error, removal};
 use crate::error::{Error, Result};
 use crate::stop::Stop;
-use crate::tar::{Entry, Kind};
 
 const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
@@ -27,7 +27,7 @@ pub(super) struct Placing<'a> {
     stop: &'a Stop,
     notes: Notes,
     /// Name, inode and time of each directory: content that comes later would change the time.
-    directories: Vec<(Vec<u8>, u64, (i64, u32))>,
+    directories: Vec<(Vec<u8>, u64, Time)>,
     held: usize,
     bytes: u64,
     entries: u64,
@@ -179,7 +179,7 @@ impl<'a> Placing<'a> {
     }
 
     fn symlink(&mut self, entry: &Entry, name: &Name) -> Result<()> {
-        if entry.link.is_empty() || entry.link.len() >= crate::tar::MAX_PATH || entry.link.contains(&0) {
+        if entry.link.is_empty() || entry.link.len() >= MAX_PATH || entry.link.contains(&0) {
             return Err(Error::refused(&entry.path, "it is a link that leads nowhere"));
         }
         let (parent, last) = self.room(entry, name, FileType::Symlink)?;

@@ -4,8 +4,8 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
+use cabana_archive::{Entry, Kind, Time, Writer};
 use cabana_image::dockerfile::{Context, ContextKind, ContextLimits, Copy, EPOCH, Ignore, Owner, Selection};
-use cabana_image::tar::{Entry, Kind, Writer};
 use cabana_image::unpack::{self, Limits, Whiteouts};
 use cabana_image::{Error, Stop};
 use rustix::fs::OFlags;
@@ -127,15 +127,10 @@ pub(super) fn make_directory(root: BorrowedFd<'_>, path: &str, owner: Owner, sto
             return Err(Error::Context(format!("/{directory} is there and is not a directory")));
         }
         let entry = Entry {
-            path: directory.as_bytes().to_vec(),
-            kind: Kind::Directory,
-            link: Vec::new(),
-            mode: 0o755,
             uid: owner.uid.into(),
             gid: owner.gid.into(),
-            size: 0,
-            mtime: (EPOCH, 0),
-            xattrs: Vec::new(),
+            mtime: Time::from_seconds(EPOCH),
+            ..Entry::new(Kind::Directory, directory, 0o755)
         };
         writer.append(&entry, &mut std::io::empty()).map_err(pipe)?;
     }

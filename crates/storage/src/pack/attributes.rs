@@ -3,10 +3,10 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
+use cabana_archive::Xattr;
 use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, getxattr, listxattr, setxattr};
 use rustix::io::Errno;
 
-use super::records::Attribute;
 use super::refused;
 use crate::Error;
 
@@ -23,13 +23,13 @@ pub(super) const LONGEST_VALUE: usize = 64 << 10;
 
 /// What the overlay says of a file by attributes, and those that are the file's own.
 pub(super) struct Overlay {
-    pub(super) attributes: Vec<Attribute>,
+    pub(super) attributes: Vec<Xattr>,
     /// Nothing that the template has in this directory shows through.
     pub(super) opaque: bool,
 }
 
 impl Overlay {
-    pub(super) fn split(attributes: Vec<Attribute>, path: &[u8]) -> Result<Self, Error> {
+    pub(super) fn split(attributes: Vec<Xattr>, path: &[u8]) -> Result<Self, Error> {
         let (mut own, mut opaque) = (Vec::new(), false);
         for (name, value) in attributes {
             match name.strip_prefix(OVERLAY) {
@@ -53,12 +53,12 @@ pub(super) fn travels(name: &[u8]) -> bool {
 }
 
 /// The attributes of a file that is opened for reading.
-pub(super) fn read(file: impl AsFd) -> rustix::io::Result<Vec<Attribute>> {
+pub(super) fn read(file: impl AsFd) -> rustix::io::Result<Vec<Xattr>> {
     collect(|list| flistxattr(&file, list), |name, value| fgetxattr(&file, name, value))
 }
 
 /// The attributes of a file that cannot be opened for reading without effect (`O_PATH`).
-pub(super) fn read_closed(file: impl AsFd) -> rustix::io::Result<Vec<Attribute>> {
+pub(super) fn read_closed(file: impl AsFd) -> rustix::io::Result<Vec<Xattr>> {
     let path = magic(file);
     collect(|list| listxattr(path.as_str(), list), |name, value| getxattr(path.as_str(), name, value))
 }
@@ -87,7 +87,7 @@ fn magic(file: impl AsFd) -> String {
 fn collect(
     list: impl Fn(&mut [u8]) -> rustix::io::Result<usize>,
     get: impl Fn(&[u8], &mut [u8]) -> rustix::io::Result<usize>,
-) -> rustix::io::Result<Vec<Attribute>> {
+) -> rustix::io::Result<Vec<Xattr>> {
     let mut space = Vec::new();
     let names = names(list, &mut space)?;
     if names.is_empty() {
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn what_the_overlay_says_is_no_part_of_a_file() {
-        let named = |names: &[(&str, &str)]| -> Vec<Attribute> {
+        let named = |names: &[(&str, &str)]| -> Vec<Xattr> {
             names.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
         };
         let found = [("user.overlay.origin", "?"), ("user.overlay.overlay.opaque", "y"), ("user.tag", "1")];

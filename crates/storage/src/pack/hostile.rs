@@ -5,27 +5,14 @@ use std::io::Write;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
+use cabana_archive::{BLOCK, Entry, Kind, padding};
 use tokio_util::sync::CancellationToken;
 
-use super::entry::{self, Entry};
-use super::header::{BLOCK, Kind};
-use super::text::Time;
 use super::{Limits, Selection, pack, unpack};
 use crate::Error;
 
 fn entry(kind: Kind, path: &str) -> Entry {
-    Entry {
-        kind,
-        path: path.as_bytes().to_vec(),
-        link: Vec::new(),
-        mode: 0o755,
-        uid: 0,
-        gid: 0,
-        mtime: Time::default(),
-        stored: 0,
-        full_size: None,
-        attributes: Vec::new(),
-    }
+    Entry::new(kind, path, 0o755)
 }
 
 fn upper() -> Entry {
@@ -38,7 +25,7 @@ fn link(kind: Kind, path: &str, target: &str) -> Entry {
 
 /// A file with `data`.
 fn file(path: &str, data: &[u8]) -> (Entry, Vec<u8>) {
-    (Entry { stored: data.len() as u64, ..entry(Kind::File, path) }, data.to_vec())
+    (Entry { size: data.len() as u64, ..entry(Kind::File, path) }, data.to_vec())
 }
 
 fn bare(entries: Vec<Entry>) -> Vec<(Entry, Vec<u8>)> {
@@ -48,11 +35,11 @@ fn bare(entries: Vec<Entry>) -> Vec<(Entry, Vec<u8>)> {
 fn tar(entries: &[(Entry, Vec<u8>)]) -> Vec<u8> {
     let mut out = Vec::new();
     for (entry, data) in entries {
-        assert!(entry.write(&mut out).expect("memory"));
-        out.write_all(data).expect("memory");
-        entry::fill(&mut out, data.len() as u64).expect("memory");
+        out.extend(entry.encode().expect("small"));
+        out.extend_from_slice(data);
+        out.resize(out.len() + padding(data.len() as u64), 0);
     }
-    entry::finish(&mut out).expect("memory");
+    out.extend([0; 2 * BLOCK]);
     out
 }
 
@@ -135,12 +122,12 @@ fn paths_cannot_leave() {
         "/",
         "upper/",
     ] {
-        for kind in [Kind::File, Kind::Directory, Kind::Fifo, Kind::Whiteout] {
+        for kind in [Kind::File, Kind::Directory, Kind::Fifo, Kind::Device] {
             refuse(path, vec![upper(), entry(kind, path)]);
         }
         refuse(path, vec![upper(), link(Kind::Symlink, path, "x")]);
-        refuse(path, vec![upper(), entry(Kind::File, "upper/a"), link(Kind::Link, path, "upper/a")]);
-        refuse(path, vec![upper(), link(Kind::Link, "upper/b", if path.is_empty() { "x" } else { path })]);
+        refuse(path, vec![upper(), entry(Kind::File, "upper/a"), link(Kind::HardLink, path, "upper/a")]);
+        refuse(path, vec![upper(), link(Kind::HardLink, "upper/b", if path.is_empty() { "x" } else { path })]);
     }
     let long = format!("upper/{}", "x".repeat(256));
     refuse("a long name", vec![upper(), entry(Kind::File, &long)]);
@@ -156,7 +143,7 @@ fn links_lead_nowhere() {
         refuse("a file behind a link", vec![upper(), directory.clone(), way.clone(), entry(Kind::File, "upper/l/new")]);
         refuse("a directory in place of a link", vec![upper(), way.clone(), entry(Kind::Directory, "upper/l")]);
         refuse("a file in place of a link", vec![upper(), way.clone(), entry(Kind::File, "upper/l")]);
-        refuse("a name behind a link", vec![upper(), way.clone(), link(Kind::Link, "upper/n", "upper/l/file")]);
+        refuse("a name behind a link", vec![upper(), way.clone(), link(Kind::HardLink, "upper/n", "upper/l/file")]);
     }
     let file_link = link(Kind::Symlink, "upper/l", &format!("{victim}/file"));
     refuse("writing through a link", vec![upper(), file_link, entry(Kind::File, "upper/l")]);
@@ -164,21 +151,21 @@ fn links_lead_nowhere() {
     for target in
         [outside.as_str(), "../victim/file", "upper/../../victim/file", "/etc/passwd", "upper/missing", "upper"]
     {
-        refuse(target, vec![upper(), link(Kind::Link, "upper/n", target)]);
+        refuse(target, vec![upper(), link(Kind::HardLink, "upper/n", target)]);
     }
     refuse(
         "a directory's other name",
-        vec![upper(), entry(Kind::Directory, "upper/d"), link(Kind::Link, "upper/n", "upper/d")],
+        vec![upper(), entry(Kind::Directory, "upper/d"), link(Kind::HardLink, "upper/n", "upper/d")],
     );
     // A second name of a link is one of the link, not of what it points to.
-    let second = [upper(), link(Kind::Symlink, "upper/l", &outside), link(Kind::Link, "upper/n", "upper/l")];
+    let second = [upper(), link(Kind::Symlink, "upper/l", &outside), link(Kind::HardLink, "upper/n", "upper/l")];
     assert_eq!(place.unpack(&bare(second.to_vec())).expect("harmless").entries, 3);
     assert!(fs::symlink_metadata(place.path("disk/upper/n")).expect("there").is_symlink());
 }
 
 #[test]
 fn nothing_is_made_twice_or_out_of_order() {
-    for kind in [Kind::File, Kind::Directory, Kind::Fifo, Kind::Whiteout] {
+    for kind in [Kind::File, Kind::Directory, Kind::Fifo, Kind::Device] {
         refuse("twice", vec![upper(), entry(Kind::File, "upper/a"), entry(kind, "upper/a")]);
     }
     refuse("the top twice", vec![upper(), upper()]);
@@ -213,10 +200,10 @@ fn owners_modes_and_attributes_are_checked() {
         ["trusted.overlay.opaque", "security.selinux", "security.evm", "btrfs.compression", "user.", "", "user.a\0b"]
     {
         let attributes = vec![(name.as_bytes().to_vec(), b"y".to_vec())];
-        refuse(name, vec![upper(), Entry { attributes, ..entry(Kind::File, "upper/a") }]);
+        refuse(name, vec![upper(), Entry { xattrs: attributes, ..entry(Kind::File, "upper/a") }]);
     }
     let twice = vec![(b"user.a".to_vec(), b"1".to_vec()), (b"user.a".to_vec(), b"2".to_vec())];
-    refuse("an attribute twice", vec![upper(), Entry { attributes: twice, ..entry(Kind::File, "upper/a") }]);
+    refuse("an attribute twice", vec![upper(), Entry { xattrs: twice, ..entry(Kind::File, "upper/a") }]);
 }
 
 /// Puts something into the header of the second entry and makes its sum right again.
@@ -231,7 +218,7 @@ fn change(mut tar: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn kinds_and_fields_that_are_never_packed_are_refused() {
-    let plain = tar(&bare(vec![upper(), entry(Kind::Whiteout, "upper/a")]));
+    let plain = tar(&bare(vec![upper(), entry(Kind::Device, "upper/a")]));
     let place = Place::new();
     place.unpack_with(&zstd(&change(plain.clone(), 156, b"3")), &Limits::default()).expect("unchanged");
     for kind in b"47gLKSDMVX\0" {
@@ -270,7 +257,7 @@ fn limits_hold() {
     assert_eq!(fs::metadata(place.path("disk/upper/zeros")).expect("there").len(), 0);
     refuse("a path", &[top.clone(), file("upper/long-name", b"")], Limits { path: 10, ..Limits::default() });
     let attributes = vec![(b"user.a".to_vec(), vec![0; 4000])];
-    let heavy = Entry { attributes, ..entry(Kind::File, "upper/a") };
+    let heavy = Entry { xattrs: attributes, ..entry(Kind::File, "upper/a") };
     refuse("attributes", &[top, (heavy, Vec::new())], Limits { bytes: 4000, ..Limits::default() });
 }
 
@@ -290,11 +277,11 @@ fn lying_sizes_are_refused() {
         let mut data = map.as_bytes().to_vec();
         data.resize(512, 0);
         data.resize(usize::try_from(stored).expect("small"), b'x');
-        let sparse = Entry { stored, full_size: Some(full_size), ..entry(Kind::File, "upper/s") };
+        let sparse = Entry { size: stored, full_size: Some(full_size), ..entry(Kind::File, "upper/s") };
         Place::new().unpack(&[top.clone(), (sparse, data)]).expect_err(map);
     }
     // A size that promises more than comes.
-    let promised = Entry { stored: 1 << 40, ..entry(Kind::File, "upper/a") };
+    let promised = Entry { size: 1 << 40, ..entry(Kind::File, "upper/a") };
     Place::new().unpack(&[top, (promised, b"little".to_vec())]).expect_err("a promise");
 }
 

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
+use cabana_archive::{Entry, Kind};
 use cabana_fs::beneath::{self, Resolve};
 use rustix::fs::{
     AtFlags, FileType, IFlags, Mode, Stat, fstat, ftruncate, ioctl_ficlone, ioctl_getflags, ioctl_setflags, linkat,
@@ -13,13 +14,11 @@ use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
 use super::attributes::Overlay;
-use super::entry::Entry;
-use super::header::Kind;
-use super::imprint::{self, Filling, NEW};
-use super::trail::{DIRECTORY, Trail};
+use super::dir_stack::{DIRECTORY, DirStack};
+use super::metadata::{self, NEW, PendingDirs};
+use super::selected::Selected;
 use super::walk::{CLOSED, FILE, Next, Walk, same};
-use super::wanted::Wanted;
-use super::{CHUNK, Limits, Merged, TOLD, UPPER, attributes, check, count, refused, show, sparse};
+use super::{CHUNK, Limits, Merged, REPORTED, UPPER, attributes, check, count, holes, refused, show};
 use crate::Error;
 
 struct Merge<'a> {
@@ -28,8 +27,8 @@ struct Merge<'a> {
     /// Over the disk.
     walk: Walk,
     /// The same way in the tree.
-    tree: Trail,
-    filling: Filling,
+    tree: DirStack,
+    pending: PendingDirs,
     copied: u64,
     merged: Merged,
 }
@@ -47,8 +46,8 @@ pub(super) fn merge(
         limits,
         cancel,
         walk: Walk::new(open(disk, ".")?, limits.path),
-        tree: Trail::new(open(root, ".")?),
-        filling: Filling::default(),
+        tree: DirStack::new(open(root, ".")?),
+        pending: PendingDirs::default(),
         copied: 0,
         merged: Merged::default(),
     };
@@ -65,9 +64,9 @@ pub(super) fn merge(
 
 impl Merge<'_> {
     fn visit(&mut self, name: &[u8]) -> Result<(), Error> {
-        let path = self.walk.trail.path_to(name);
+        let path = self.walk.dirs.path_to(name);
         count(&mut self.merged.entries, 1, self.limits.entries, inside(&path), "entries")?;
-        let found = statat(self.walk.trail.here(), name, AtFlags::SYMLINK_NOFOLLOW).map_err(at("look at", &path))?;
+        let found = statat(self.walk.dirs.here(), name, AtFlags::SYMLINK_NOFOLLOW).map_err(at("look at", &path))?;
         let kind = FileType::from_raw_mode(found.st_mode);
         if kind == FileType::Directory {
             return self.directory(name, &path);
@@ -79,7 +78,7 @@ impl Merge<'_> {
         }
         if !matches!(kind, FileType::RegularFile | FileType::Symlink | FileType::Fifo) {
             self.merged.skipped += 1;
-            if self.merged.skipped_paths.len() < TOLD {
+            if self.merged.skipped_paths.len() < REPORTED {
                 self.merged.skipped_paths.push(show(inside(&path)));
             }
             return Ok(());
@@ -90,25 +89,25 @@ impl Merge<'_> {
         match kind {
             FileType::RegularFile => self.file(name, path, &found),
             FileType::Symlink => {
-                let target = readlinkat(self.walk.trail.here(), name, Vec::new()).map_err(at("read", &path))?;
+                let target = readlinkat(self.walk.dirs.here(), name, Vec::new()).map_err(at("read", &path))?;
                 symlinkat(target, self.tree.here(), name).map_err(at("link", &path))?;
-                imprint::closed(self.tree.here(), name, &Entry::describe(Kind::Symlink, path, &found))
+                metadata::closed(self.tree.here(), name, &metadata::describe(Kind::Symlink, path, &found))
             }
             _ => {
-                let fd = beneath::open(self.walk.trail.here(), name, CLOSED, Mode::empty(), Resolve::NoLinksNoMounts)
+                let fd = beneath::open(self.walk.dirs.here(), name, CLOSED, Mode::empty(), Resolve::NoLinksNoMounts)
                     .map_err(at("open", &path))?;
                 let attributes = attributes::read_closed(&fd).map_err(at("read the attributes of", &path))?;
                 let Overlay { attributes, .. } = Overlay::split(attributes, inside(&path))?;
                 mknodat(self.tree.here(), name, FileType::Fifo, Mode::empty(), 0).map_err(at("make", &path))?;
-                let entry = Entry { attributes, ..Entry::describe(Kind::Fifo, path, &found) };
-                imprint::closed(self.tree.here(), name, &entry)
+                let entry = Entry { xattrs: attributes, ..metadata::describe(Kind::Fifo, path, &found) };
+                metadata::closed(self.tree.here(), name, &entry)
             }
         }
     }
 
     fn directory(&mut self, name: &[u8], path: &[u8]) -> Result<(), Error> {
         let open = |here| beneath::open(here, name, DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts);
-        let fd = open(self.walk.trail.here()).map_err(at("open", path))?;
+        let fd = open(self.walk.dirs.here()).map_err(at("open", path))?;
         let under = match open(self.tree.here()) {
             Ok(under) => under,
             Err(error) => {
@@ -129,7 +128,7 @@ impl Merge<'_> {
 
     /// Makes a directory of the tree what the disk says of it, but for what is in it.
     fn enter(&mut self, name: &[u8], fd: OwnedFd, under: OwnedFd) -> Result<(), Error> {
-        let path = self.walk.trail.path_to(name);
+        let path = self.walk.dirs.path_to(name);
         let found = fstat(&fd).map_err(at("look at", &path))?;
         let attributes = attributes::read(&fd).map_err(at("read the attributes of", &path))?;
         let Overlay { attributes, opaque } = Overlay::split(attributes, inside(&path))?;
@@ -139,16 +138,19 @@ impl Merge<'_> {
         }
         // The overlay copied them when it copied the directory; what is gone was taken away inside.
         attributes::clear(&under).map_err(at("change the attributes of", &path))?;
-        self.filling.begin(&under, &Entry { attributes, ..Entry::describe(Kind::Directory, path.clone(), &found) })?;
-        if self.walk.trail.depth() > 0 {
+        self.pending.begin(
+            &under,
+            &Entry { xattrs: attributes, ..metadata::describe(Kind::Directory, path.clone(), &found) },
+        )?;
+        if self.walk.dirs.depth() > 0 {
             self.tree.descend(name, under).map_err(at("enter", &path))?;
         }
-        self.walk.enter(name, fd, Wanted::everything())
+        self.walk.enter(name, fd, Selected::everything())
     }
 
     fn leave(&mut self) -> Result<(), Error> {
-        self.filling.complete(self.tree.here(), inside(self.walk.trail.path()))?;
-        self.tree.ascend().map_err(at("leave a directory in", self.walk.trail.path()))?;
+        self.pending.complete(self.tree.here(), inside(self.walk.dirs.path()))?;
+        self.tree.ascend().map_err(at("leave a directory in", self.walk.dirs.path()))?;
         self.walk.leave()
     }
 
@@ -163,7 +165,7 @@ impl Merge<'_> {
     }
 
     fn file(&mut self, name: &[u8], path: Vec<u8>, found: &Stat) -> Result<(), Error> {
-        let fd = beneath::open(self.walk.trail.here(), name, FILE, Mode::empty(), Resolve::NoLinksNoMounts)
+        let fd = beneath::open(self.walk.dirs.here(), name, FILE, Mode::empty(), Resolve::NoLinksNoMounts)
             .map_err(at("open", &path))?;
         same(&fd, found, inside(&path))?;
         let attributes = attributes::read(&fd).map_err(at("read the attributes of", &path))?;
@@ -175,14 +177,14 @@ impl Merge<'_> {
             Err(Errno::XDEV | Errno::OPNOTSUPP | Errno::NOTTY) => self.copy(&fd.into(), &new, found, &path)?,
             shared => shared.map_err(at("copy", &path))?,
         }
-        imprint::file(&new, &Entry { attributes, ..Entry::describe(Kind::File, path, found) })
+        metadata::file(&new, &Entry { xattrs: attributes, ..metadata::describe(Kind::File, path, found) })
     }
 
     /// Copies contents, and leaves holes.
     fn copy(&mut self, from: &File, to: &OwnedFd, found: &Stat, path: &[u8]) -> Result<(), Error> {
         let to = File::from(to.try_clone().map_err(at("open", path))?);
         let size = u64::try_from(found.st_size).unwrap_or(0);
-        let pieces = sparse::pieces(from, size).map_err(at("find the holes of", path))?;
+        let pieces = holes::pieces(from, size).map_err(at("find the holes of", path))?;
         let pieces = pieces.ok_or_else(|| refused(inside(path), "it has too many holes"))?;
         ftruncate(&to, size).map_err(at("size", path))?;
         let mut buffer = vec![0; CHUNK];
@@ -244,29 +246,29 @@ fn remove(
 /// Removes everything in a directory, however deep it goes.
 fn empty(directory: OwnedFd, path: &[u8], longest: usize, cancel: &CancellationToken) -> Result<(), Error> {
     let mut walk = Walk::new(directory.try_clone().map_err(at("open", path))?, longest);
-    walk.enter(b".", directory, Wanted::everything())?;
+    walk.enter(b".", directory, Selected::everything())?;
     loop {
         check(cancel)?;
         match walk.next() {
-            Next::Name(name, _) => match unlinkat(walk.trail.here(), name.as_slice(), AtFlags::empty()) {
+            Next::Name(name, _) => match unlinkat(walk.dirs.here(), name.as_slice(), AtFlags::empty()) {
                 Err(Errno::ISDIR) => {
                     let inner = beneath::open(
-                        walk.trail.here(),
+                        walk.dirs.here(),
                         name.as_slice(),
                         DIRECTORY,
                         Mode::empty(),
                         Resolve::NoLinksNoMounts,
                     );
-                    walk.enter(&name, inner.map_err(at("open", path))?, Wanted::everything())?;
+                    walk.enter(&name, inner.map_err(at("open", path))?, Selected::everything())?;
                 }
                 removed => removed.map_err(at("remove what is in", path))?,
             },
             Next::Leave => {
-                let left = walk.trail.path();
+                let left = walk.dirs.path();
                 let name = left[left.iter().rposition(|b| *b == b'/').map_or(0, |slash| slash + 1)..].to_vec();
                 walk.leave()?;
-                if walk.trail.depth() > 0 {
-                    unlinkat(walk.trail.here(), name, AtFlags::REMOVEDIR).map_err(at("remove what is in", path))?;
+                if walk.dirs.depth() > 0 {
+                    unlinkat(walk.dirs.here(), name, AtFlags::REMOVEDIR).map_err(at("remove what is in", path))?;
                 }
             }
             Next::End => return Ok(()),

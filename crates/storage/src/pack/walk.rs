@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{Dir, OFlags, Stat, fstat};
 
-use super::trail::Trail;
-use super::wanted::Wanted;
+use super::dir_stack::DirStack;
+use super::selected::Selected;
 use super::{at, refused};
 use crate::Error;
 
@@ -25,7 +25,7 @@ pub(super) const CHANGED: &str = "it changed while it was read";
 /// What comes next.
 pub(super) enum Next {
     /// A name in the directory we are in, and what is wanted of it.
-    Name(Vec<u8>, Wanted),
+    Name(Vec<u8>, Selected),
     /// Everything in this directory was met; it is to be left.
     Leave,
     /// The walk has ended.
@@ -38,7 +38,7 @@ struct Names {
     bytes: Vec<u8>,
     at: usize,
     /// What is wanted of each; if there is no word of it, everything.
-    wanted: HashMap<Vec<u8>, Wanted>,
+    wanted: HashMap<Vec<u8>, Selected>,
 }
 
 /// A file with several names: the path of the first, and how many others there may be.
@@ -48,7 +48,7 @@ struct Known {
 }
 
 pub(super) struct Walk {
-    pub(super) trail: Trail,
+    pub(super) dirs: DirStack,
     /// Bytes of the longest path: it bounds how deep the walk goes, and with it what is held on the way.
     longest: usize,
     levels: Vec<Names>,
@@ -59,7 +59,7 @@ pub(super) struct Walk {
 impl Walk {
     /// A walk that begins by entering a directory somewhere below `top`.
     pub(super) fn new(top: OwnedFd, longest: usize) -> Self {
-        Self { trail: Trail::new(top), longest, levels: Vec::new(), known: HashMap::new(), held: 0 }
+        Self { dirs: DirStack::new(top), longest, levels: Vec::new(), known: HashMap::new(), held: 0 }
     }
 
     pub(super) fn next(&mut self) -> Next {
@@ -71,14 +71,14 @@ impl Walk {
     }
 
     /// Goes into a directory that was opened by its name here.
-    pub(super) fn enter(&mut self, name: &[u8], fd: OwnedFd, wanted: Wanted) -> Result<(), Error> {
-        let path = self.trail.path_to(name);
+    pub(super) fn enter(&mut self, name: &[u8], fd: OwnedFd, wanted: Selected) -> Result<(), Error> {
+        let path = self.dirs.path_to(name);
         if path.len() > self.longest {
             return Err(refused(&path, format!("its path is longer than {} bytes", self.longest)));
         }
         let names = if wanted.all { self.list(&fd, &path)? } else { some_names(wanted) };
         self.hold(names.bytes.len(), &path)?;
-        self.trail.descend(name, fd).map_err(at("enter", &path))?;
+        self.dirs.descend(name, fd).map_err(at("enter", &path))?;
         self.levels.push(names);
         Ok(())
     }
@@ -87,7 +87,7 @@ impl Walk {
     pub(super) fn leave(&mut self) -> Result<(), Error> {
         let names = self.levels.pop();
         self.held -= names.map_or(0, |names| names.bytes.len());
-        self.trail.ascend().map_err(at("leave a directory in", self.trail.path()))
+        self.dirs.ascend().map_err(at("leave a directory in", self.dirs.path()))
     }
 
     /// The first name under which a file was met, if it has several and this is not the first.
@@ -133,16 +133,16 @@ impl Walk {
 }
 
 impl Names {
-    fn next(&mut self) -> Option<(Vec<u8>, Wanted)> {
+    fn next(&mut self) -> Option<(Vec<u8>, Selected)> {
         let rest = &self.bytes[self.at..];
         let name = rest[..rest.iter().position(|b| *b == 0)?].to_vec();
         self.at += name.len() + 1;
-        let wanted = self.wanted.remove(&name).unwrap_or_else(Wanted::everything);
+        let wanted = self.wanted.remove(&name).unwrap_or_else(Selected::everything);
         Some((name, wanted))
     }
 }
 
-fn some_names(wanted: Wanted) -> Names {
+fn some_names(wanted: Selected) -> Names {
     let bytes = wanted.below.keys().flat_map(|name| name.iter().copied().chain([0])).collect();
     Names { bytes, at: 0, wanted: wanted.below.into_iter().collect() }
 }

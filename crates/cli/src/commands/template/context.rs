@@ -8,10 +8,10 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cabana_archive::{Entry, Kind, Writer};
 use cabana_image::Stop;
 use cabana_image::digest::Hasher;
 use cabana_image::dockerfile::{Context, ContextEntry, ContextKind, ContextLimits, Ignore};
-use cabana_image::tar::{Entry, Kind, Writer};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use indicatif::HumanBytes;
@@ -133,17 +133,7 @@ fn header(entry: &ContextEntry) -> Entry {
         ContextKind::Directory => (Kind::Directory, Vec::new()),
         ContextKind::Symlink(target) => (Kind::Symlink, target.clone().into_bytes()),
     };
-    Entry {
-        path: entry.path.clone().into_bytes(),
-        kind,
-        link,
-        mode: entry.mode,
-        uid: 0,
-        gid: 0,
-        size: entry.size,
-        mtime: (0, 0),
-        xattrs: Vec::new(),
-    }
+    Entry { link, size: entry.size, ..Entry::new(kind, entry.path.as_str(), entry.mode) }
 }
 
 /// Takes the digest of what passes.

@@ -29,13 +29,13 @@ struct Level {
 }
 
 #[derive(Debug)]
-pub(super) struct Trail {
+pub(super) struct DirStack {
     top: OwnedFd,
     levels: Vec<Level>,
     path: Vec<u8>,
 }
 
-impl Trail {
+impl DirStack {
     pub(super) fn new(top: OwnedFd) -> Self {
         Self { top, levels: Vec::new(), path: Vec::new() }
     }
@@ -150,43 +150,43 @@ mod tests {
     fn a_deep_way_leads_back() {
         let scratch = tempfile::tempdir().expect("a directory");
         let top = OwnedFd::from(std::fs::File::open(scratch.path()).expect("a directory"));
-        let mut trail = Trail::new(top);
-        let mut inodes = vec![fstat(trail.here()).expect("there").st_ino];
+        let mut dirs = DirStack::new(top);
+        let mut inodes = vec![fstat(dirs.here()).expect("there").st_ino];
         for depth in 0..300 {
             let name = format!("level-{depth}-{}", "x".repeat(20));
-            mkdirat(trail.here(), name.as_str(), Mode::RWXU).expect("made");
-            let fd = beneath::open(trail.here(), name.as_str(), DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts)
+            mkdirat(dirs.here(), name.as_str(), Mode::RWXU).expect("made");
+            let fd = beneath::open(dirs.here(), name.as_str(), DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts)
                 .expect("opened");
-            trail.descend(name.as_bytes(), fd).expect("down");
-            inodes.push(fstat(trail.here()).expect("there").st_ino);
+            dirs.descend(name.as_bytes(), fd).expect("down");
+            inodes.push(fstat(dirs.here()).expect("there").st_ino);
         }
-        assert!(trail.path().len() > 2 * ONE_PIECE);
-        let deepest = trail.open(trail.path()).expect("by its path");
+        assert!(dirs.path().len() > 2 * ONE_PIECE);
+        let deepest = dirs.open(dirs.path()).expect("by its path");
         assert_eq!(Some(&fstat(deepest).expect("there").st_ino), inodes.last());
-        while trail.depth() > 0 {
-            assert!(trail.levels.iter().filter(|l| l.fd.is_some()).count() <= OPEN);
-            assert_eq!(Some(fstat(trail.here()).expect("there").st_ino), inodes.pop());
-            trail.ascend().expect("up");
+        while dirs.depth() > 0 {
+            assert!(dirs.levels.iter().filter(|l| l.fd.is_some()).count() <= OPEN);
+            assert_eq!(Some(fstat(dirs.here()).expect("there").st_ino), inodes.pop());
+            dirs.ascend().expect("up");
         }
-        assert!(trail.path().is_empty());
+        assert!(dirs.path().is_empty());
     }
 
     #[test]
     fn an_exchanged_directory_is_noticed() {
         let scratch = tempfile::tempdir().expect("a directory");
-        let mut trail = Trail::new(OwnedFd::from(std::fs::File::open(scratch.path()).expect("a directory")));
+        let mut dirs = DirStack::new(OwnedFd::from(std::fs::File::open(scratch.path()).expect("a directory")));
         for depth in 0..OPEN + 2 {
-            mkdirat(trail.here(), "d", Mode::RWXU).expect("made");
+            mkdirat(dirs.here(), "d", Mode::RWXU).expect("made");
             let fd =
-                beneath::open(trail.here(), "d", DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts).expect("opened");
-            trail.descend(b"d", fd).unwrap_or_else(|e| panic!("{depth}: {e}"));
+                beneath::open(dirs.here(), "d", DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts).expect("opened");
+            dirs.descend(b"d", fd).unwrap_or_else(|e| panic!("{depth}: {e}"));
         }
         let moved = scratch.path().join("moved");
         std::fs::rename(scratch.path().join("d"), &moved).expect("moved");
         std::fs::create_dir_all(scratch.path().join("d/d/d")).expect("another");
         let mut failed = false;
-        while trail.depth() > 0 && !failed {
-            failed = trail.ascend().is_err();
+        while dirs.depth() > 0 && !failed {
+            failed = dirs.ascend().is_err();
         }
         assert!(failed);
     }

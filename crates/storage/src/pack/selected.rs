@@ -6,18 +6,18 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::{AtFlags, statat};
 use rustix::io::Errno;
 
-use super::{Selection, refused, trail};
+use super::{Selection, dir_stack, refused};
 use crate::Error;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct Selected {
     /// It and all that is below.
     pub(super) all: bool,
     /// Otherwise these names in it.
-    pub(super) below: BTreeMap<Vec<u8>, Wanted>,
+    pub(super) below: BTreeMap<Vec<u8>, Selected>,
 }
 
-impl Wanted {
+impl Selected {
     pub(super) fn everything() -> Self {
         Self { all: true, below: BTreeMap::new() }
     }
@@ -60,7 +60,7 @@ fn names(path: &str) -> Result<Vec<&str>, Error> {
 /// What is behind a link, or where the template's directory shows through unchanged, is not there.
 fn is_there(upper: BorrowedFd<'_>, names: &[&str]) -> std::io::Result<bool> {
     let Some((last, above)) = names.split_last() else { return Ok(true) };
-    let directory = match trail::open(upper, above.join("/").as_bytes()) {
+    let directory = match dir_stack::open(upper, above.join("/").as_bytes()) {
         Err(e) if no_such(&e) => return Ok(false),
         directory => directory?,
     };
@@ -92,7 +92,7 @@ mod tests {
         let top = std::fs::File::open(scratch.path()).expect("a directory");
         let find = |paths: &[&str]| {
             let paths = paths.iter().map(|p| (*p).to_owned()).collect();
-            Wanted::find(top.as_fd(), &Selection::Paths(paths))
+            Selected::find(top.as_fd(), &Selection::Paths(paths))
         };
         let (wanted, missing) = find(&[
             "/home/user/artifacts/deep/",
@@ -107,9 +107,9 @@ mod tests {
         assert_eq!(missing, ["srv/nothing", "link/user", "file/below"]);
         assert_eq!(wanted.below.keys().collect::<Vec<_>>(), [b"home".as_slice(), b"link"]);
         let artifacts = &wanted.below[b"home".as_slice()].below[b"user".as_slice()].below[b"artifacts".as_slice()];
-        assert_eq!(artifacts, &Wanted::everything());
+        assert_eq!(artifacts, &Selected::everything());
         assert!(find(&["/"]).expect("the root").0.all);
-        assert_eq!(find(&[]).expect("nothing"), (Wanted::default(), Vec::new()));
+        assert_eq!(find(&[]).expect("nothing"), (Selected::default(), Vec::new()));
         for bad in ["../x", "a/../b", "a/./b", "a\0b"] {
             assert!(find(&[bad]).is_err(), "{bad}");
         }

@@ -1,25 +1,25 @@
-//! The walk over a disk that writes an archive. It goes by descriptors, one name at a time, and follows no link.
+//! Writes the archive of a disk: walks over it by descriptors, one name at a time, and follows no link.
 
 use std::io::Write;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
+use cabana_archive::{Entry, Kind, Writer, sparse};
 use cabana_fs::beneath::{self, Resolve};
 use rustix::fs::{AtFlags, FileType, Mode, Stat, fstat, readlinkat, statat};
 use tokio_util::sync::CancellationToken;
 
-use super::entry::{self, Entry};
-use super::header::Kind;
-use super::trail::DIRECTORY;
+use super::dir_stack::DIRECTORY;
+use super::selected::Selected;
 use super::walk::{CHANGED, CLOSED, FILE, Next, Walk, same};
-use super::wanted::Wanted;
 use super::{
-    CHUNK, Limits, MOST_ID, Packed, Selection, TOLD, UPPER, at, attributes, check, count, io, refused, show, sparse,
+    CHUNK, Limits, MAX_ID, Packed, REPORTED, Selection, UPPER, at, attributes, check, count, holes, io, metadata,
+    refused, show,
 };
 use crate::Error;
 
-struct Gather<'a, W: Write> {
-    out: W,
+struct Packer<'a, W: Write> {
+    out: Writer<W>,
     limits: &'a Limits,
     cancel: &'a CancellationToken,
     walk: Walk,
@@ -27,7 +27,7 @@ struct Gather<'a, W: Write> {
     packed: Packed,
 }
 
-pub(super) fn gather<W: Write>(
+pub(super) fn pack<W: Write>(
     disk: BorrowedFd<'_>,
     selection: &Selection,
     out: zstd::Encoder<'static, W>,
@@ -39,9 +39,9 @@ pub(super) fn gather<W: Write>(
             .map_err(at("open", path.as_bytes()))
     };
     let (top, upper) = (open(".")?, open(UPPER)?);
-    let (wanted, missing) = Wanted::find(std::os::fd::AsFd::as_fd(&upper), selection)?;
-    let mut work = Gather {
-        out,
+    let (wanted, missing) = Selected::find(std::os::fd::AsFd::as_fd(&upper), selection)?;
+    let mut work = Packer {
+        out: Writer::new(out),
         limits,
         cancel,
         walk: Walk::new(top, limits.path),
@@ -57,19 +57,19 @@ pub(super) fn gather<W: Write>(
             Next::End => break,
         }
     }
-    entry::finish(&mut work.out).and_then(|()| work.out.finish()?.flush()).map_err(io(WRITE))?;
+    work.out.finish().and_then(|encoder| encoder.finish()?.flush()).map_err(io(WRITE))?;
     Ok(work.packed)
 }
 
 const WRITE: &str = "write an archive";
 
-impl<W: Write> Gather<'_, W> {
-    fn visit(&mut self, name: &[u8], wanted: Wanted) -> Result<(), Error> {
-        let path = self.walk.trail.path_to(name);
-        let found = statat(self.walk.trail.here(), name, AtFlags::SYMLINK_NOFOLLOW).map_err(at("look at", &path))?;
+impl<W: Write> Packer<'_, W> {
+    fn visit(&mut self, name: &[u8], wanted: Selected) -> Result<(), Error> {
+        let path = self.walk.dirs.path_to(name);
+        let found = statat(self.walk.dirs.here(), name, AtFlags::SYMLINK_NOFOLLOW).map_err(at("look at", &path))?;
         let kind = FileType::from_raw_mode(found.st_mode);
         if kind == FileType::Directory {
-            let fd = beneath::open(self.walk.trail.here(), name, DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts)
+            let fd = beneath::open(self.walk.dirs.here(), name, DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts)
                 .map_err(at("open", &path))?;
             return self.directory(name, fd, wanted);
         }
@@ -80,33 +80,33 @@ impl<W: Write> Gather<'_, W> {
         let whiteout = kind == FileType::CharacterDevice && found.st_rdev == 0;
         if !whiteout && !matches!(kind, FileType::RegularFile | FileType::Symlink | FileType::Fifo) {
             self.packed.skipped += 1;
-            if self.packed.skipped_paths.len() < TOLD {
+            if self.packed.skipped_paths.len() < REPORTED {
                 self.packed.skipped_paths.push(show(&path));
             }
             return Ok(());
         }
         if let Some(first) = self.walk.first_name(&found, &path)? {
-            return self.put(&Entry { link: first, ..Entry::describe(Kind::Link, path, &found) });
+            return self.put(&Entry { link: first, ..metadata::describe(Kind::HardLink, path, &found) });
         }
         match kind {
             FileType::RegularFile => self.file(name, path, &found),
             FileType::Symlink => {
-                let target = readlinkat(self.walk.trail.here(), name, Vec::new()).map_err(at("read", &path))?;
-                self.put(&Entry { link: target.into_bytes(), ..Entry::describe(Kind::Symlink, path, &found) })
+                let target = readlinkat(self.walk.dirs.here(), name, Vec::new()).map_err(at("read", &path))?;
+                self.put(&Entry { link: target.into_bytes(), ..metadata::describe(Kind::Symlink, path, &found) })
             }
             _ => {
-                let fd = beneath::open(self.walk.trail.here(), name, CLOSED, Mode::empty(), Resolve::NoLinksNoMounts)
+                let fd = beneath::open(self.walk.dirs.here(), name, CLOSED, Mode::empty(), Resolve::NoLinksNoMounts)
                     .map_err(at("open", &path))?;
                 same(&fd, &found, &path)?;
                 let attributes = attributes::read_closed(&fd).map_err(at("read the attributes of", &path))?;
-                let kind = if whiteout { Kind::Whiteout } else { Kind::Fifo };
-                self.put(&Entry { attributes, ..Entry::describe(kind, path, &found) })
+                let kind = if whiteout { Kind::Device } else { Kind::Fifo };
+                self.put(&Entry { xattrs: attributes, ..metadata::describe(kind, path, &found) })
             }
         }
     }
 
-    fn directory(&mut self, name: &[u8], fd: OwnedFd, wanted: Wanted) -> Result<(), Error> {
-        let path = self.walk.trail.path_to(name);
+    fn directory(&mut self, name: &[u8], fd: OwnedFd, wanted: Selected) -> Result<(), Error> {
+        let path = self.walk.dirs.path_to(name);
         let found = fstat(&fd).map_err(at("look at", &path))?;
         let mut attributes = attributes::read(&fd).map_err(at("read the attributes of", &path))?;
         if !wanted.all {
@@ -116,12 +116,12 @@ impl<W: Write> Gather<'_, W> {
                 !name.starts_with(b"user.overlay.") || (name == b"user.overlay.opaque" && value == b"x")
             });
         }
-        self.put(&Entry { attributes, ..Entry::describe(Kind::Directory, path, &found) })?;
+        self.put(&Entry { xattrs: attributes, ..metadata::describe(Kind::Directory, path, &found) })?;
         self.walk.enter(name, fd, wanted)
     }
 
     fn file(&mut self, name: &[u8], path: Vec<u8>, found: &Stat) -> Result<(), Error> {
-        let fd = beneath::open(self.walk.trail.here(), name, FILE, Mode::empty(), Resolve::NoLinksNoMounts)
+        let fd = beneath::open(self.walk.dirs.here(), name, FILE, Mode::empty(), Resolve::NoLinksNoMounts)
             .map_err(at("open", &path))?;
         same(&fd, found, &path)?;
         let attributes = attributes::read(&fd).map_err(at("read the attributes of", &path))?;
@@ -130,7 +130,7 @@ impl<W: Write> Gather<'_, W> {
         let file = std::fs::File::from(fd);
         let (mut pieces, mut map) = (vec![(0, size)], Vec::new());
         if held < size {
-            pieces = match sparse::pieces(&file, size).map_err(at("find the holes of", &path))? {
+            pieces = match holes::pieces(&file, size).map_err(at("find the holes of", &path))? {
                 Some(pieces) => pieces,
                 None => return Err(refused(&path, "it has too many holes")),
             };
@@ -140,10 +140,10 @@ impl<W: Write> Gather<'_, W> {
         }
         let data: u64 = pieces.iter().map(|(_, length)| length).sum();
         let entry = Entry {
-            stored: data + map.len() as u64,
+            size: data + map.len() as u64,
             full_size: (!map.is_empty()).then_some(size),
-            attributes,
-            ..Entry::describe(Kind::File, path, found)
+            xattrs: attributes,
+            ..metadata::describe(Kind::File, path, found)
         };
         count(&mut self.packed.bytes, data, self.limits.bytes, &entry.path, "bytes")?;
         self.put(&entry)?;
@@ -161,7 +161,7 @@ impl<W: Write> Gather<'_, W> {
                 from += read as u64;
             }
         }
-        entry::fill(&mut self.out, entry.stored).map_err(io(WRITE))
+        Ok(())
     }
 
     fn put(&mut self, entry: &Entry) -> Result<(), Error> {
@@ -169,13 +169,13 @@ impl<W: Write> Gather<'_, W> {
         if path.len() > self.limits.path {
             return Err(refused(path, format!("its path is longer than {} bytes", self.limits.path)));
         }
-        if entry.uid > MOST_ID || entry.gid > MOST_ID {
+        if entry.uid > MAX_ID || entry.gid > MAX_ID {
             return Err(refused(path, format!("its owner ({}:{}) is nobody inside", entry.uid, entry.gid)));
         }
         count(&mut self.packed.entries, 1, self.limits.entries, path, "entries")?;
-        let attributes = entry.attributes.iter().map(|(name, value)| (name.len() + value.len()) as u64).sum();
+        let attributes = entry.xattrs.iter().map(|(name, value)| (name.len() + value.len()) as u64).sum();
         count(&mut self.packed.bytes, attributes, self.limits.bytes, path, "bytes")?;
-        match entry.write(&mut self.out).map_err(io(WRITE))? {
+        match self.out.begin(entry).map_err(io(WRITE))? {
             true => Ok(()),
             false => Err(refused(path, "it has too many attributes")),
         }
