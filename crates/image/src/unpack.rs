@@ -1,9 +1,9 @@
-//! Puts one layer of an image onto a directory, entry by entry under the directory's descriptor. Layers are hostile:
-//! nothing is made outside the directory, whatever the names and links say, and everything is bounded. What is refused
-//! leaves a half-made tree behind, which the caller throws away.
+//! Unpacks one layer of an image into a directory, entry by entry below the directory's descriptor. Layers are untrusted:
+//! nothing is created outside the directory, whatever names and links say, and everything is bounded. A layer that is
+//! rejected leaves an incomplete tree, which the caller removes.
 //!
-//! The result is a flat root filesystem: what a whiteout names is removed. Owners are kept as the layer has them, and
-//! so are set-uid bits, so the directory must be one that only root can enter.
+//! The result is a flat root filesystem: what a whiteout names is removed. Owners and set-uid bits are kept as the layer
+//! has them, so only root may be able to enter the directory.
 
 mod metadata;
 mod name;
@@ -23,18 +23,18 @@ use crate::error::Result;
 use crate::stop::Stop;
 use placing::Placing;
 
-/// What an archive may cost. The defaults are what real images need, with room.
+/// Limits of an archive. The defaults are more than real images need.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Bytes of content.
     pub bytes: u64,
     /// Entries.
     pub entries: u64,
-    /// Directories inside each other.
+    /// Depth of directories.
     pub depth: usize,
     /// Growth by decompression.
     pub ratio: Ratio,
-    /// Owners from this number on belong to nobody, because sandboxes have no such id.
+    /// Owners from this number on become nobody, because sandboxes have no such id.
     pub ids: u32,
 }
 
@@ -55,7 +55,7 @@ impl Default for Limits {
 pub enum Whiteouts {
     /// They remove what lower layers have.
     Apply,
-    /// They mean nothing: the archive is no layer.
+    /// They are ordinary files: the archive is not a layer.
     Ignore,
 }
 
@@ -68,11 +68,11 @@ pub struct Unpacked {
     pub bytes: u64,
     /// Entries.
     pub entries: u64,
-    /// What was left out or changed, for the build's log: a few lines.
+    /// What was skipped or changed: a few lines for the build's log.
     pub notes: Vec<String>,
 }
 
-/// Unpacks one archive (gzip, zstd or plain) onto `root`. Blocks, so call it where blocking is fine.
+/// Unpacks one archive (gzip, zstd or plain) into `root`. Blocks.
 pub fn apply<R: Read + Send>(
     reader: R,
     root: BorrowedFd<'_>,
@@ -92,7 +92,7 @@ pub fn apply<R: Read + Send>(
     Ok(Unpacked { diff_id: archive.into_inner().finish(), bytes, entries, notes })
 }
 
-/// Ends when the caller says so, or when far too much has come out.
+/// Fails when the caller cancels, or when the archive is far too large.
 struct Watched<'a, R> {
     inner: R,
     left: u64,

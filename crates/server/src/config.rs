@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 pub use cabana_image::sources::Sources;
 use cabana_storage::ColdConfig;
-use cabana_storage::cold::Patience;
+use cabana_storage::cold::Timeouts;
 use cabana_types::Secret;
 use cabana_types::limits::{CPU_COUNT, DISK_MB, MAX_TIMEOUT_SECONDS, MEMORY_MB};
 use serde::Deserialize;
@@ -309,7 +309,7 @@ impl Config {
             key_id: text(&archive.key_id),
             secret: (!archive.secret.expose().is_empty()).then(|| archive.secret.clone()),
             allow_http: archive.allow_http,
-            patience: Patience::default(),
+            timeouts: Timeouts::default(),
         }
     }
 

@@ -1,8 +1,8 @@
-//! Cold storage: where the disks of archived sandboxes are kept, packed; a directory, or a bucket that speaks S3's protocol.
+//! Cold storage: keeps the packed disks of archived sandboxes in a directory or in an S3-compatible bucket.
 //!
-//! An archive is one object, and a manifest beside it: the manifest is written last, after the object was read back and found right.
-//! Every attempt has a generation of its own. The database names the one that counts, so whatever a crash leaves behind harms nothing
-//! and is swept with the help of [`ColdStore::list`]. One server has a place (directory, or bucket and prefix) for itself.
+//! An archive is one object with a manifest beside it. The manifest is written last, after the object was read back and verified. Every
+//! attempt has its own generation. The database names the one that is valid, so what a crash leaves behind does no harm and is removed with
+//! the help of [`ColdStore::list`]. A location (directory, or bucket and prefix) belongs to one server.
 
 mod config;
 mod download;
@@ -23,7 +23,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use tokio_util::sync::CancellationToken;
 
-pub use config::{ColdConfig, Patience};
+pub use config::{ColdConfig, Timeouts};
 use manifest::{DATA, FORMAT, MANIFEST, Name};
 pub use manifest::{Digest, Manifest};
 use upload::Upload;
@@ -31,7 +31,7 @@ use upload::Upload;
 use crate::Error;
 use crate::pack::{self, Limits, Packed, Selection, Unpacked};
 
-/// A list of more objects is not ours.
+/// A location with more objects is not ours.
 const MOST_LISTED: usize = 2_000_000;
 
 /// Cold storage.
@@ -39,8 +39,8 @@ const MOST_LISTED: usize = 2_000_000;
 pub struct ColdStore {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
-    /// For people: where it is.
-    place: String,
+    /// For `Debug`.
+    location: String,
 }
 
 /// What to put into cold storage.
@@ -48,20 +48,20 @@ pub struct ColdStore {
 pub struct Source {
     /// The disk's directory. Nothing may be changing it.
     pub disk: OwnedFd,
-    /// What of it.
+    /// The parts to pack.
     pub selection: Selection,
-    /// How much at most.
+    /// How much may be packed.
     pub limits: Limits,
 }
 
-/// What [`ColdStore::list`] found of one generation of a sandbox.
+/// One generation of a sandbox's archive, as [`ColdStore::list`] found it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredArchive {
     /// The sandbox.
     pub id: SandboxId,
-    /// Which attempt to archive it.
+    /// The attempt to archive it.
     pub generation: u64,
-    /// Whether its manifest is there. If not, it is being written, or was never finished.
+    /// Whether its manifest exists. If not, it is being written or was never finished.
     pub complete: bool,
     /// Bytes that it takes.
     pub bytes: u64,
@@ -70,21 +70,16 @@ pub struct Kept {
 }
 
 impl ColdStore {
-    /// Sets cold storage up. A directory is made if it is not there, and what uploads left unfinished in it is removed; a bucket is not
-    /// contacted yet.
+    /// Opens cold storage. A directory is created if it is missing, and unfinished uploads in it are removed; a bucket is not contacted yet.
     pub async fn open(config: &ColdConfig) -> Result<Self, Error> {
-        let (store, prefix, place) = config.build().await?;
-        Ok(Self { store, prefix, place })
+        let (store, prefix, location) = config.build().await?;
+        Ok(Self { store, prefix, location })
     }
 
-    /// Where it is, for people.
-    pub fn place(&self) -> &str {
-        &self.place
-    }
-
-    /// Packs a disk and stores it as a new generation, whose number was never used before: streams it, reads it back and compares, and only then writes the manifest. After
-    /// an error or a cancellation nothing of it counts; what could be removed is removed, after a cancellation without making the caller wait for it. When this returns, no thread reads the disk
-    /// any more; if the future is dropped instead, one may for a moment.
+    /// Packs a disk and stores it as a new generation, whose number was never used before: uploads it, reads it back and compares it, and only
+    /// then writes the manifest. After an error or a cancellation the generation is invalid and its objects are removed where possible; after a
+    /// cancellation this does not wait for the removal. When this returns, no thread reads the disk any more; if the future is dropped, a thread
+    /// may read it a moment longer.
     pub async fn put(
         &self,
         id: &SandboxId,
@@ -95,8 +90,7 @@ impl ColdStore {
         let name = Name { id: id.clone(), generation };
         let result = self.try_put(&name, source, cancel).await;
         if result.is_err() {
-            // Also when it was cancelled: a generation that failed is never looked at again. Whoever cancels has other plans, and a store that does
-            // not answer must not keep them waiting.
+            // Also after a cancellation: a failed generation is never used. A caller that cancels must not wait for a store that does not respond.
             let cleaning = tokio::spawn(self.clone().clean_up(name));
             let _ = cancel.run_until_cancelled(cleaning).await;
         }
@@ -107,7 +101,7 @@ impl ColdStore {
         let Name { id, generation } = name;
         let cleaned = tokio::time::timeout(upload::CLEANUP, self.delete(&id, generation)).await;
         if !matches!(cleaned, Ok(Ok(()))) {
-            tracing::warn!(%id, generation, "an unfinished archive could not be removed now; it does not count");
+            tracing::warn!(%id, generation, "could not remove an unfinished archive; it is ignored");
         }
     }
 
@@ -120,7 +114,7 @@ impl ColdStore {
         let path = self.path(name, DATA);
         let stop = cancel.child_token();
         let _stop_when_dropped = stop.clone().drop_guard();
-        let (mut writer, chunks) = pipe::outward();
+        let (mut writer, chunks) = pipe::to_store();
         let stopped = stop.clone();
         let packing = tokio::task::spawn_blocking(move || {
             let Source { disk, selection, limits } = source;
@@ -129,22 +123,22 @@ impl ColdStore {
             Ok::<_, Error>((packed, length, digest))
         });
         let mut upload = Upload::new(Arc::clone(&self.store), path.clone());
-        let sent = unless(cancel, upload.send(chunks)).await;
+        let sent = or_cancelled(cancel, upload.send(chunks)).await;
         if sent.is_err() {
             stop.cancel();
         }
-        // Whatever happened, the thread ends before we do.
+        // In every case the thread ends before this function.
         let packed = packing.await.map_err(|e| Error::Io { action: "pack a disk", source: e.into() });
         let (packed, length, digest) = match (sent, packed.and_then(|packed| packed)) {
             (Ok(()), Ok(packed)) => packed,
             (Err(e), _) | (Ok(()), Err(e)) => {
-                if let Some(taken_back) = upload.take_back() {
-                    let _ = cancel.run_until_cancelled(taken_back).await;
+                if let Some(aborted) = upload.abort() {
+                    let _ = cancel.run_until_cancelled(aborted).await;
                 }
                 return Err(e);
             }
         };
-        unless(cancel, upload.complete()).await?;
+        or_cancelled(cancel, upload.complete()).await?;
         self.compare(&path, length, digest, cancel).await?;
         let manifest = Manifest {
             format: FORMAT,
@@ -156,7 +150,7 @@ impl ColdStore {
             bytes: packed.bytes,
             entries: packed.entries,
         };
-        unless(cancel, self.write_manifest(name, &manifest)).await?;
+        or_cancelled(cancel, self.write_manifest(name, &manifest)).await?;
         Ok((manifest, packed))
     }
 
@@ -175,7 +169,7 @@ impl ColdStore {
 
     async fn write_manifest(&self, name: &Name, manifest: &Manifest) -> Result<(), Error> {
         let path = self.path(name, MANIFEST);
-        self.store.put(&path, manifest.encode()?.into()).await.map_err(unwritten("write", &path))?;
+        self.store.put(&path, manifest.encode()?.into()).await.map_err(request_failed("write", &path))?;
         if self.read_manifest(name).await? != *manifest {
             return Err(damaged(&path, "what was read back is not what was written"));
         }
@@ -184,17 +178,17 @@ impl ColdStore {
 
     async fn read_manifest(&self, name: &Name) -> Result<Manifest, Error> {
         let path = self.path(name, MANIFEST);
-        let found = self.store.get(&path).await.map_err(cold("read", &path))?;
+        let found = self.store.get(&path).await.map_err(read_failed("read", &path))?;
         if found.meta.size > manifest::LONGEST {
             return Err(damaged(&path, "it is too long for a manifest"));
         }
-        let bytes = found.bytes().await.map_err(cold("read", &path))?;
+        let bytes = found.bytes().await.map_err(read_failed("read", &path))?;
         Manifest::decode(&bytes, name).map_err(|problem| damaged(&path, &problem))
     }
 
-    /// Unpacks a generation into a disk's directory, whose `upper` is missing or empty, and waits until it is safely on disk. `expected`
-    /// is the digest that [`Self::put`] returned, if it is known: without it one who can write to the store can exchange an archive
-    /// for another. After an error the caller removes what is in the directory; no thread writes to it any more then.
+    /// Unpacks a generation into a disk's directory, whose `upper` is missing or empty, and flushes it. `expected` is the digest that
+    /// [`Self::put`] returned, if it is known: without it, someone who can write to the store can replace an archive with another. After an
+    /// error the caller removes what is in the directory; no thread writes to it any more.
     pub async fn get(
         &self,
         id: &SandboxId,
@@ -206,7 +200,7 @@ impl ColdStore {
     ) -> Result<(Manifest, Unpacked), Error> {
         let name = Name { id: id.clone(), generation };
         let path = self.path(&name, DATA);
-        let manifest = unless(cancel, self.read_manifest(&name)).await?;
+        let manifest = or_cancelled(cancel, self.read_manifest(&name)).await?;
         if expected.is_some_and(|expected| *expected != manifest.sha256) {
             return Err(damaged(&self.path(&name, MANIFEST), "it is not the manifest that was written"));
         }
@@ -218,7 +212,7 @@ impl ColdStore {
             Ok((unpacked, read))
         });
         let (unpacked, read) = unpacked.await.map_err(|e| match &e {
-            // No system call failed, so it was the archive that could not be read.
+            // No system call failed, so the archive itself is unreadable.
             Error::Path { source, .. } | Error::Io { source, .. } if source.raw_os_error().is_none() => {
                 damaged(&path, &chain(&e))
             }
@@ -233,25 +227,25 @@ impl ColdStore {
         Ok((manifest, unpacked))
     }
 
-    /// Removes a generation; one that is not there is fine. The manifest goes first, so that no half is ever taken for whole.
+    /// Deletes a generation, if it is there. The manifest goes first, so that a partly deleted one never seems complete.
     pub async fn delete(&self, id: &SandboxId, generation: u64) -> Result<(), Error> {
         let name = Name { id: id.clone(), generation };
         for suffix in [MANIFEST, DATA] {
             let path = self.path(&name, suffix);
             match self.store.delete(&path).await {
                 Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(e) => return Err(unwritten("delete", &path)(e)),
+                Err(e) => return Err(request_failed("delete", &path)(e)),
             }
         }
         Ok(())
     }
 
-    /// Everything that is there, finished or not, in the order of sandboxes and generations.
-    pub async fn list(&self) -> Result<Vec<Kept>, Error> {
-        let mut found: BTreeMap<(SandboxId, u64), Kept> = BTreeMap::new();
+    /// All generations, complete or not, ordered by sandbox and generation.
+    pub async fn list(&self) -> Result<Vec<StoredArchive>, Error> {
+        let mut found: BTreeMap<(SandboxId, u64), StoredArchive> = BTreeMap::new();
         let mut objects = self.store.list(Some(&self.prefix));
         let mut seen = 0;
-        while let Some(object) = objects.try_next().await.map_err(unwritten("list", &self.prefix))? {
+        while let Some(object) = objects.try_next().await.map_err(request_failed("list", &self.prefix))? {
             seen += 1;
             if seen > MOST_LISTED {
                 return Err(damaged(&self.prefix, "there are too many objects"));
@@ -264,7 +258,7 @@ impl ColdStore {
             let Some((name, suffix)) = ours else { continue };
             let modified =
                 jiff::Timestamp::from_millisecond(object.last_modified.timestamp_millis()).unwrap_or_default();
-            let kept = found.entry((name.id.clone(), name.generation)).or_insert(Kept {
+            let kept = found.entry((name.id.clone(), name.generation)).or_insert(StoredArchive {
                 id: name.id,
                 generation: name.generation,
                 complete: false,
@@ -283,15 +277,15 @@ impl ColdStore {
     }
 }
 
-/// The store's own description would hold the key.
+/// The store's own `Debug` output would contain the secret key.
 impl fmt::Debug for ColdStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ColdStore").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("ColdStore").field("location", &self.location).finish_non_exhaustive()
     }
 }
 
-/// Gives up waiting when it is cancelled.
-async fn unless<T>(cancel: &CancellationToken, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+/// Waits for the work, or fails when it is cancelled.
+async fn or_cancelled<T>(cancel: &CancellationToken, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     match cancel.run_until_cancelled(work).await {
         Some(done) => done,
         None => Err(Error::Cancelled),
@@ -306,15 +300,15 @@ fn damaged(path: &Path, problem: &str) -> Error {
     Error::ColdDamaged { name: path.to_string(), problem: problem.to_owned() }
 }
 
-/// An error of reading.
-fn cold(action: &'static str, path: &Path) -> impl FnOnce(object_store::Error) -> Error {
+/// A failed read.
+fn read_failed(action: &'static str, path: &Path) -> impl FnOnce(object_store::Error) -> Error {
     move |e| match e {
         object_store::Error::NotFound { .. } => Error::ColdMissing { name: path.to_string() },
-        other => unwritten(action, path)(other),
+        other => request_failed(action, path)(other),
     }
 }
 
-/// An error of writing: there "not found" speaks of the bucket.
-fn unwritten(action: &'static str, path: &Path) -> impl FnOnce(object_store::Error) -> Error {
+/// Any other failed request: here "not found" refers to the bucket.
+fn request_failed(action: &'static str, path: &Path) -> impl FnOnce(object_store::Error) -> Error {
     move |e| Error::Cold { action, name: path.to_string(), source: Box::new(e) }
 }

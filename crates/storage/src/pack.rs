@@ -1,8 +1,8 @@
-//! Packing a sandbox's disk into one stream, and back: a tar archive (POSIX, with pax records) in zstd, which ordinary tools can open. And laying it over
-//! its template's tree, which makes a tree of both.
+//! Packs a sandbox's disk into one stream and unpacks it: a tar archive (POSIX, with pax records) in zstd, which ordinary tools can open. Also
+//! merges a disk into its template's tree.
 //!
-//! Packing follows no link and never leaves the disk. Unpacking takes nothing but what packing writes: an archive may come from where
-//! others can write. Both are for blocking threads, hold little memory whatever the disk holds, and stop when they are cancelled.
+//! Packing follows no link and never leaves the disk. Unpacking accepts only what packing writes, because others may be able to write to the
+//! store. Both block, use little memory whatever is on the disk, and stop when they are cancelled.
 
 mod attributes;
 mod dir_stack;
@@ -25,27 +25,27 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 
-/// The directory of a disk that is packed; paths in an archive begin with it. The overlay's `work` holds nothing that lasts.
+/// The directory of a disk that is packed; paths in an archive begin with it. The overlay's `work` directory has nothing to keep.
 const UPPER: &str = "upper";
-/// As `zstd` itself chooses: more gains little on the files of a system, and takes much longer.
+/// The default of `zstd`: more gains little on the files of a system, and takes much longer.
 const LEVEL: i32 = 3;
-/// Level 3 looks back 2 MiB. What wants more than 8 MiB of memory to be read was not written by us.
+/// Level 3 has a window of 2 MiB. What needs more than 8 MiB to be read was not written by us.
 const WINDOW: u32 = 23;
-/// How much of a file is read or written at a time.
+/// Bytes of a file that are read or written at a time.
 const CHUNK: usize = 256 << 10;
 /// Ids on disk are those inside of sandboxes.
 const MAX_ID: u64 = 65_535;
-/// Names that a report tells of.
+/// Names in a report.
 const REPORTED: usize = 16;
 
-/// What of a disk to pack.
+/// Which parts of a disk to pack.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Selection {
     /// All of it.
     #[default]
     Everything,
-    /// These paths, seen from the sandbox's root, with all that is below them; and the directories above them, without their other
-    /// contents. Only what differs from the template is on the disk.
+    /// These paths, relative to the sandbox's root, with everything below them; and the directories above them without their other content.
+    /// Only what differs from the template is on the disk.
     Paths(Vec<String>),
 }
 
@@ -73,11 +73,11 @@ pub struct Packed {
     pub entries: u64,
     /// Bytes of data and attributes, before compression.
     pub bytes: u64,
-    /// Sockets, and devices other than the overlay's: they have no meaning without the processes that made them.
+    /// Sockets, and devices other than the overlay's whiteouts: they are useless without the processes that created them.
     pub skipped: u64,
-    /// The first few of these.
+    /// The first few of them.
     pub skipped_paths: Vec<String>,
-    /// Paths of the selection that were not there.
+    /// Paths of the selection that do not exist.
     pub missing: Vec<String>,
 }
 
@@ -90,18 +90,18 @@ pub struct Unpacked {
     pub bytes: u64,
 }
 
-/// What was laid over a tree.
+/// What was merged into a tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Merged {
-    /// Files, directories, and names that the sandbox removed.
+    /// Files and directories, and names that the sandbox removed.
     pub entries: u64,
-    /// Sockets and devices, which are left out.
+    /// Sockets and devices, which are skipped.
     pub skipped: u64,
-    /// The first few of these.
+    /// The first few of them.
     pub skipped_paths: Vec<String>,
 }
 
-/// Packs the disk whose directory is given. Nothing may be changing it: a change is an error where it is noticed.
+/// Packs the disk in this directory. Nothing may change it at the same time: a change that is noticed is an error.
 pub fn pack(
     disk: impl AsFd,
     selection: &Selection,
@@ -119,7 +119,7 @@ pub fn pack(
     packer::pack(disk.as_fd(), selection, encoder, limits, cancel)
 }
 
-/// Unpacks an archive into a disk's directory, where `upper` is missing or empty. After an error the caller removes what is there.
+/// Unpacks an archive into a disk's directory, where `upper` is missing or empty. After an error the caller removes what is in it.
 pub fn unpack(
     source: impl Read,
     disk: impl AsFd,
@@ -142,8 +142,8 @@ pub fn unpack(
     }
 }
 
-/// Lays the disk whose directory is given over a copy of the tree under it. Nothing may be changing either. After an error the tree is neither
-/// what it was nor what it should be.
+/// Merges the disk in this directory into a copy of its template's tree. Nothing may change either at the same time. After an error the tree
+/// is incomplete.
 pub fn merge(disk: impl AsFd, root: impl AsFd, limits: &Limits, cancel: &CancellationToken) -> Result<Merged, Error> {
     merge::merge(disk.as_fd(), root.as_fd(), limits, cancel)
 }
@@ -152,7 +152,7 @@ fn io(action: &'static str) -> impl FnOnce(std::io::Error) -> Error {
     move |source| Error::Io { action, source }
 }
 
-/// A path from a disk or an archive for people: what cannot be shown is escaped, and long ones are cut.
+/// A path from a disk or an archive, for messages: control characters are escaped, and long paths are cut.
 fn show(path: &[u8]) -> String {
     let text = String::from_utf8_lossy(path);
     let mut shown: String = text.chars().take(200).flat_map(char::escape_debug).collect();
@@ -174,7 +174,7 @@ fn check(cancel: &CancellationToken) -> Result<(), Error> {
     if cancel.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
 }
 
-/// Adds to a number that has a limit.
+/// Adds to a counter that has a limit.
 fn count(number: &mut u64, more: u64, most: u64, path: &[u8], what: &str) -> Result<(), Error> {
     *number = number.saturating_add(more);
     if *number > most { Err(refused(path, format!("there are more than {most} {what}"))) } else { Ok(()) }

@@ -1,14 +1,15 @@
 //! The storage pool: copy-on-write disks with quotas.
 //!
-//! One btrfs filesystem, or plain directories where that cannot be had. `sandboxes/<id>` is a sandbox's disk, `snapshots/<id>` a copy of
-//! one, `templates/<build>/rootfs` a root filesystem. One server at a time may have a pool open: opening removes what an earlier one left unfinished.
+//! One btrfs filesystem, or plain directories where btrfs is not available. `sandboxes/<id>` is a sandbox's disk, `snapshots/<id>` a
+//! snapshot of one, `templates/<build>/rootfs` the root filesystem of a build, `layers/<key>` the result of one build step. Only one server at
+//! a time may have a pool open: opening it removes what an earlier server left unfinished.
 
 mod build;
-mod copy;
 mod facts;
 mod image;
 mod layer;
-mod place;
+mod setup;
+mod snapshot;
 mod tree;
 
 use std::collections::{HashMap, VecDeque};
@@ -31,22 +32,22 @@ pub use layer::Tree;
 
 use crate::Error;
 
-/// How a directory is opened that is only walked through or handed on.
-const PLACE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// How a directory is opened for reading it and for ioctls.
+/// Opens a directory that is only passed through or handed on.
+const PATH_ONLY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Opens a directory for reading and for ioctls.
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// Everyone may pass through, as through the root directory of any system.
-const OPEN_TO_ALL: Mode = Mode::from_raw_mode(0o755);
-/// At most this many quota groups are tried again at each deletion, which shall be quick; all of them this often.
-const RETRIED: usize = 8;
-const LEFTOVERS_EVERY: Duration = Duration::from_secs(3);
-/// How long after the opening quota groups of an earlier server are looked for.
-const STRANGERS_FOR: Duration = Duration::from_secs(120);
+/// The mode of a root directory: everyone may pass through.
+const PUBLIC: Mode = Mode::from_raw_mode(0o755);
+/// Quota groups that are retried with each deletion, which must stay fast; all of them are retried at this interval.
+const RETRIES_PER_DELETION: usize = 8;
+const RETRY_EVERY: Duration = Duration::from_secs(3);
+/// How long after opening the pool quota groups of an earlier server are searched for.
+const FOREIGN_FOR: Duration = Duration::from_secs(120);
 
-/// Which kind of pool is wanted.
+/// The kind of pool to open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PoolKind {
-    /// btrfs if the machine can, else plain directories.
+    /// btrfs if the machine supports it, else plain directories.
     #[default]
     Auto,
     /// btrfs or an error.
@@ -55,28 +56,28 @@ pub enum PoolKind {
     Plain,
 }
 
-/// How to set a pool up.
+/// How to set up a pool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PoolConfig {
-    /// Bytes of the image, when one is made. It is sparse: it takes what is used. Default: 80 % of the free space.
+    /// Bytes of the image, if one is created. It is sparse: only what is used takes space. Default: 80 % of the free space.
     pub image_size: Option<u64>,
-    /// Which kind is wanted.
+    /// The kind of pool.
     pub kind: PoolKind,
 }
 
-/// What the pool is.
+/// What the pool turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Btrfs(QuotaState),
     Plain,
 }
 
-/// Where trees are kept.
+/// The directories that hold root filesystems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shelf {
-    /// Builds.
+enum TreeDir {
+    /// Of builds.
     Templates,
-    /// What steps of builds left.
+    /// Of single build steps.
     Layers,
 }
 
@@ -85,9 +86,9 @@ struct Inner {
     /// `<data>/pool`.
     path: PathBuf,
     kind: Kind,
-    /// The directory around the pool: its filesystem's free space is what we really have.
+    /// The directory around the pool: the free space of its filesystem is the real limit.
     data: OwnedFd,
-    /// Below which free space nothing new is made.
+    /// Nothing new is created when less than this is free.
     reserve: u64,
     sandboxes: OwnedFd,
     templates: OwnedFd,
@@ -96,7 +97,7 @@ struct Inner {
     builds: Mutex<HashMap<BuildId, Arc<OwnedFd>>>,
     /// Quota groups of deleted subvolumes that the kernel was not ready to remove.
     leftover: Mutex<VecDeque<u64>>,
-    /// Whether subvolumes were deleted that the kernel may not have begun to free.
+    /// Whether subvolumes were deleted that the kernel may not have started to free.
     deleted: AtomicBool,
 }
 
@@ -114,20 +115,20 @@ pub struct Disk {
 }
 
 impl Pool {
-    /// Opens the pool `<data>/pool`, making it first if it is not there: the data directory itself if it is on btrfs, else the
-    /// image `<data>/pool.img`, else plain directories. A pool that an earlier server left mounted is used as it is.
+    /// Opens the pool `<data>/pool` and creates it if it is missing: in the data directory itself if that is on btrfs, else in the
+    /// image `<data>/pool.img`, else as plain directories. A pool that an earlier server left mounted is used as it is.
     pub async fn open(data_dir: &Path, config: PoolConfig) -> Result<Self, Error> {
         let data_dir = data_dir.to_owned();
-        let inner = Arc::new(blocking(move || place::open(&data_dir, config)).await?);
+        let inner = Arc::new(blocking(move || setup::open(&data_dir, config)).await?);
         tokio::spawn(retry_leftovers(Arc::downgrade(&inner)));
         Ok(Self { inner })
     }
 
     /// Unmounts the pool of a data directory and releases its loop device; `false` if nothing was mounted. Every [`Pool`] of it must be
-    /// gone and no sandbox up.
+    /// dropped and no sandbox running.
     pub async fn unmount(data_dir: &Path) -> Result<bool, Error> {
         let data_dir = data_dir.to_owned();
-        blocking(move || place::unmount(&data_dir)).await
+        blocking(move || setup::unmount(&data_dir)).await
     }
 
     /// Whether disk limits are enforced.
@@ -135,7 +136,7 @@ impl Pool {
         matches!(self.inner.kind, Kind::Btrfs(QuotaState::Simple | QuotaState::Full))
     }
 
-    /// What the pool is, for people.
+    /// What the pool is, for messages.
     pub fn description(&self) -> &'static str {
         match self.inner.kind {
             Kind::Btrfs(QuotaState::Simple) => "btrfs with simple quotas",
@@ -145,7 +146,7 @@ impl Pool {
         }
     }
 
-    /// Makes a sandbox's disk. Writes beyond the limit will fail with `EDQUOT`.
+    /// Creates a sandbox's disk. Writes beyond the limit fail with `EDQUOT`.
     pub async fn create_disk(&self, id: &SandboxId, limit_bytes: u64) -> Result<Disk, Error> {
         let (pool, id) = (Arc::clone(&self.inner), id.clone());
         blocking(move || pool.create_disk(id.as_str(), limit_bytes)).await
@@ -157,7 +158,7 @@ impl Pool {
         blocking(move || pool.open_disk(id.as_str())).await
     }
 
-    /// Deletes a sandbox's disk; one that is not there is fine.
+    /// Deletes a sandbox's disk, if there is one.
     pub async fn delete_disk(&self, id: &SandboxId) -> Result<(), Error> {
         let (pool, id) = (Arc::clone(&self.inner), id.clone());
         blocking(move || {
@@ -179,14 +180,14 @@ impl Pool {
         blocking(move || pool.list(&pool.sandboxes, &pool.sandboxes_path())).await
     }
 
-    /// The root filesystem of a build (an `O_PATH` directory); `None` if it is not there.
+    /// The root filesystem of a build (an `O_PATH` directory); `None` if it is missing.
     pub fn open_build(&self, build: &BuildId) -> Result<Option<Arc<OwnedFd>>, Error> {
         let mut known = self.inner.builds.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = known.get(build) {
             return Ok(Some(Arc::clone(found)));
         }
         let name = format!("{build}/rootfs");
-        match beneath::open(&self.inner.templates, name.as_str(), PLACE, Mode::empty(), Resolve::NoLinks) {
+        match beneath::open(&self.inner.templates, name.as_str(), PATH_ONLY, Mode::empty(), Resolve::NoLinks) {
             Err(rustix::io::Errno::NOENT) => Ok(None),
             Err(e) => Err(at("open", &self.inner.templates_path().join(name))(e)),
             Ok(found) => {
@@ -200,10 +201,10 @@ impl Pool {
     /// Begins a build.
     pub async fn begin_build(&self, build: &BuildId) -> Result<NewTree, Error> {
         let (pool, name) = (Arc::clone(&self.inner), build.to_string());
-        blocking(move || NewTree::make(pool, Shelf::Templates, name, None)).await
+        blocking(move || NewTree::make(pool, TreeDir::Templates, name, None)).await
     }
 
-    /// Deletes a build; one that is not there is fine. No sandbox may be using it.
+    /// Deletes a build, if it is there. No sandbox may be using it.
     pub async fn delete_build(&self, build: &BuildId) -> Result<(), Error> {
         let (pool, build) = (Arc::clone(&self.inner), build.clone());
         blocking(move || {
@@ -221,7 +222,7 @@ impl Pool {
         blocking(move || pool.list(&pool.templates, &pool.templates_path())).await
     }
 
-    /// Forgets open builds. The pool stays mounted: sandboxes outlive the server.
+    /// Closes open builds. The pool stays mounted: sandboxes outlive the server.
     pub async fn close(&self) {
         self.inner.builds.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -233,24 +234,24 @@ impl Inner {
     }
 
     fn templates_path(&self) -> PathBuf {
-        self.shelf_path(Shelf::Templates)
+        self.tree_dir_path(TreeDir::Templates)
     }
 
-    fn shelf_path(&self, shelf: Shelf) -> PathBuf {
-        self.path.join(match shelf {
-            Shelf::Templates => "templates",
-            Shelf::Layers => "layers",
+    fn tree_dir_path(&self, tree_dir: TreeDir) -> PathBuf {
+        self.path.join(match tree_dir {
+            TreeDir::Templates => "templates",
+            TreeDir::Layers => "layers",
         })
     }
 
-    fn shelf(&self, shelf: Shelf) -> &OwnedFd {
-        match shelf {
-            Shelf::Templates => &self.templates,
-            Shelf::Layers => &self.layers,
+    fn tree_dir(&self, tree_dir: TreeDir) -> &OwnedFd {
+        match tree_dir {
+            TreeDir::Templates => &self.templates,
+            TreeDir::Layers => &self.layers,
         }
     }
 
-    /// When the filesystem around an image is full, writes that succeeded inside are lost and the pool turns read-only: stop well before.
+    /// When the filesystem around an image is full, writes that succeeded inside are lost and the pool becomes read-only: stop well before that.
     fn check_space(&self) -> Result<(), Error> {
         let free = self.free_around(&self.data)?;
         if free < self.reserve {
@@ -275,7 +276,7 @@ impl Inner {
     }
 
     fn open_disk(&self, id: &str) -> Result<Option<Disk>, Error> {
-        // A crash may have come between making the disk and its directories, so make what is missing.
+        // A crash may have happened between creating the disk and its directories: create what is missing.
         match self.fill_disk(id) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(at("open", &self.sandboxes_path().join(id))(e)),
@@ -307,14 +308,14 @@ impl Inner {
     }
 
     fn open_directory(&self, parent: impl AsFd, name: &str) -> io::Result<OwnedFd> {
-        Ok(beneath::open(parent, name, PLACE, Mode::empty(), Resolve::NoLinks)?)
+        Ok(beneath::open(parent, name, PATH_ONLY, Mode::empty(), Resolve::NoLinks)?)
     }
 
-    /// Makes a subvolume, with a limit where limits are enforced, or a directory.
+    /// Creates a subvolume, with a limit where limits are enforced, or a directory.
     fn make_directory(&self, parent: impl AsFd, name: &str, limit: Option<u64>) -> io::Result<()> {
         match self.kind {
             Kind::Btrfs(quotas) => btrfs::create_subvolume(parent, name, limit.filter(|_| quotas != QuotaState::Off)),
-            Kind::Plain => Ok(mkdirat(parent, name, OPEN_TO_ALL)?),
+            Kind::Plain => Ok(mkdirat(parent, name, PUBLIC)?),
         }
     }
 
@@ -325,7 +326,7 @@ impl Inner {
             Err(rustix::io::Errno::NOENT) => return Ok(()),
             opened => opened?,
         };
-        // Inode 256 is the top of a subvolume. Anything else is a directory from when the pool was plain.
+        // Inode 256 is the root of a subvolume. Anything else is a directory from a time when the pool was plain.
         if rustix::fs::fstat(&top)?.st_ino != 256 {
             return tree::remove(path, name);
         }
@@ -342,48 +343,48 @@ impl Inner {
         Ok(())
     }
 
-    /// Newer kernels remove a subvolume's quota group themselves once they have freed it. Older ones do not, and refuse while they are
-    /// freeing it: then it is tried again at later deletions, and at the latest when the pool is opened.
+    /// Newer kernels remove a subvolume's quota group once they have freed the subvolume. Older ones do not, and fail while they are
+    /// freeing it: then it is retried with later deletions, and at the latest when the pool is opened.
     fn forget_quota_group(&self, id: u64) {
         self.leftover.lock().unwrap_or_else(PoisonError::into_inner).push_back(id);
-        self.forget_leftovers(RETRIED);
+        self.forget_leftovers(RETRIES_PER_DELETION);
     }
 
-    /// Tries each once, at most so many.
+    /// Tries each once, `most` in total.
     fn forget_leftovers(&self, most: usize) {
         let leftover = || self.leftover.lock().unwrap_or_else(PoisonError::into_inner);
-        // In a line of its own: what stands in the head of the loop would be locked until its end.
+        // On its own line: a guard in the head of the loop would be held until the loop ends.
         let waiting = leftover().len();
         for _ in 0..most.min(waiting) {
-            // Not under the lock: the kernel may take its time, and deletions must not wait for it.
+            // Not under the lock: this may block in the kernel, and deletions must not wait for it.
             let Some(id) = leftover().pop_front() else { break };
             match btrfs::remove_qgroup(&self.sandboxes, id) {
                 Ok(true) => {}
                 Ok(false) => leftover().push_back(id),
-                Err(error) => tracing::debug!(%error, id, "a quota group is left until the next start"),
+                Err(error) => tracing::debug!(%error, id, "could not remove a quota group; the next start removes it"),
             }
         }
     }
 }
 
-/// Deleted subvolumes are freed when the kernel next writes its trees, so it is made to, once for all that were deleted since. Quota groups go when it has
-/// freed what is in them, of which it gives no sign. Those that an earlier server left may not be free yet when the pool is opened, so they are
-/// looked for a while longer.
+/// The kernel frees deleted subvolumes with its next commit, so one is started for all that were deleted since the last. Quota groups can be
+/// removed once their subvolumes are freed, which the kernel does not report, so they are retried. Those that an earlier server left may not be
+/// free yet when the pool is opened, so they are searched for a while longer.
 async fn retry_leftovers(pool: Weak<Inner>) {
     let opened = tokio::time::Instant::now();
     loop {
-        tokio::time::sleep(LEFTOVERS_EVERY).await;
+        tokio::time::sleep(RETRY_EVERY).await;
         let Some(pool) = pool.upgrade() else { return };
-        let young = opened.elapsed() < STRANGERS_FOR;
+        let young = opened.elapsed() < FOREIGN_FOR;
         let deleted = pool.deleted.swap(false, Ordering::Relaxed);
         if young || deleted || !pool.leftover.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
             let retried = tokio::task::spawn_blocking(move || {
                 if deleted && let Err(error) = btrfs::start_commit(&pool.sandboxes) {
-                    tracing::debug!(%error, "what was deleted is freed a little later");
+                    tracing::debug!(%error, "could not start a commit; deleted disks are freed with the next one");
                 }
                 pool.forget_leftovers(usize::MAX);
                 if young {
-                    place::sweep_quotas(&pool)
+                    setup::remove_stale_qgroups(&pool)
                 }
             });
             let _ = retried.await;
@@ -391,16 +392,16 @@ async fn retry_leftovers(pool: Weak<Inner>) {
     }
 }
 
-/// Makes a directory that all may enter, whatever our umask; one that is there stays.
+/// Creates a directory that everyone may enter, whatever our umask is; an existing one stays as it is.
 fn make_open_directory(parent: impl AsFd, name: &str) -> io::Result<()> {
-    match mkdirat(&parent, name, OPEN_TO_ALL) {
+    match mkdirat(&parent, name, PUBLIC) {
         Err(rustix::io::Errno::EXIST) => Ok(()),
         Err(e) => Err(e.into()),
-        Ok(()) => Ok(chmodat(&parent, name, OPEN_TO_ALL, rustix::fs::AtFlags::empty())?),
+        Ok(()) => Ok(chmodat(&parent, name, PUBLIC, rustix::fs::AtFlags::empty())?),
     }
 }
 
-/// Runs system calls that may wait for the disk on a thread that may wait.
+/// Runs system calls that may wait for the disk on a thread that may block.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,

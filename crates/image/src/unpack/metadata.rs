@@ -11,7 +11,7 @@ use crate::error::{Error, Result, shown};
 const NOBODY: u32 = 65_534;
 const MAX_NOTES: usize = 20;
 
-/// What the build's log is told: a few lines, and how many more there would have been.
+/// Notes for the build's log: a few lines, and the number of further ones.
 #[derive(Default)]
 pub(super) struct Notes {
     lines: Vec<String>,
@@ -35,7 +35,7 @@ impl Notes {
     }
 }
 
-/// The owner on disk; ids that sandboxes do not have become nobody's.
+/// The owner on disk; ids that sandboxes do not have become nobody.
 pub(super) fn owner(entry: &Entry, ids: u32, notes: &mut Notes) -> (Uid, Gid) {
     let mut fit = |id: u64, what: &str| match u32::try_from(id) {
         Ok(id) if id < ids => id,
@@ -52,7 +52,7 @@ pub(super) fn times(mtime: Time) -> Timestamps {
     Timestamps { last_access: time, last_modification: time }
 }
 
-/// Of a file or directory that is open. The order counts: a change of owner takes set-uid bits and capabilities away.
+/// Sets the metadata of an open file or directory. The order matters: a change of owner clears set-uid bits and capabilities.
 pub(super) fn apply(fd: BorrowedFd<'_>, entry: &Entry, ids: u32, notes: &mut Notes) -> Result<()> {
     let (uid, gid) = owner(entry, ids, notes);
     rustix::fs::fchown(fd, Some(uid), Some(gid)).map_err(Error::path("change the owner of", &entry.path))?;
@@ -72,7 +72,7 @@ pub(super) fn apply(fd: BorrowedFd<'_>, entry: &Entry, ids: u32, notes: &mut Not
     Ok(())
 }
 
-/// Of a symbolic link, by name.
+/// Sets the metadata of a symbolic link, by name.
 pub(super) fn apply_to_link(at: BorrowedFd<'_>, name: &[u8], entry: &Entry, ids: u32, notes: &mut Notes) -> Result<()> {
     let (uid, gid) = owner(entry, ids, notes);
     rustix::fs::chownat(at, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 
 const MAX_PART: usize = 255;
 
-/// A name that stays below the root by its letters. Whether links on the way lead elsewhere is the tree's affair.
+/// A name without `..` and without a leading slash. Links on its path are checked by the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Name(Vec<u8>);
 

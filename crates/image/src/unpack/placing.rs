@@ -1,4 +1,4 @@
-//! What happens for each entry of a layer.
+//! Creates the entries of a layer.
 
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,7 +17,7 @@ use crate::stop::Stop;
 
 const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
-/// Names of directories are kept until the end, to set their times. Real layers need a few megabytes for that.
+/// Bytes of names of directories, which are kept until the end to set their times. Real layers need a few megabytes.
 const MAX_HELD: usize = 64 << 20;
 
 pub(super) struct Placing<'a> {
@@ -26,7 +26,7 @@ pub(super) struct Placing<'a> {
     limits: &'a Limits,
     stop: &'a Stop,
     notes: Notes,
-    /// Name, inode and time of each directory: content that comes later would change the time.
+    /// Name, inode and time of each directory: the times are set last, because new entries change them.
     directories: Vec<(Vec<u8>, u64, Time)>,
     held: usize,
     bytes: u64,
@@ -61,7 +61,7 @@ impl<'a> Placing<'a> {
             let (directory, last) = name.split();
             if directory.split(|b| *b == b'/').any(|part| part.starts_with(WHITEOUT)) {
                 if directory.split(|b| *b == b'/').any(|part| part.starts_with(b".wh..wh.")) {
-                    // What old storage drivers kept for themselves.
+                    // Internal files of old storage drivers.
                     return Ok(());
                 }
                 return Err(Error::refused(&entry.path, "there is something below a whiteout"));
@@ -210,7 +210,7 @@ impl<'a> Placing<'a> {
         // No flag: a link at the target's place is linked itself, not what it points to.
         match rustix::fs::linkat(&source, target_last, &parent, last, AtFlags::empty()) {
             Ok(()) => {}
-            // It was in the way of its own new name.
+            // The target was removed to make room for the new name.
             Err(Errno::NOENT) => return Err(missing()),
             Err(error) => return Err(Error::path("link", &entry.path)(error)),
         }
@@ -218,7 +218,7 @@ impl<'a> Placing<'a> {
         Ok(())
     }
 
-    /// The directory for an entry and its last part, with nothing of that name in it but a directory for a directory.
+    /// The parent directory of an entry and its last part. What had that name before is removed, except a directory for a directory.
     fn room<'n>(&mut self, entry: &Entry, name: &'n Name, kind: FileType) -> Result<(Arc<OwnedFd>, &'n [u8])> {
         let (directory, last) = name.split();
         let parent = self.tree.make_directory(directory)?;

@@ -1,4 +1,4 @@
-//! Removing what is in the way or what a whiteout names, by descriptors and never through links.
+//! Removes what an entry replaces or what a whiteout names, by descriptors and never through links.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,16 +8,16 @@ use rustix::fs::{AtFlags, Dir, FileType};
 use super::tree::{file_type, open_directory, status};
 use crate::error::{Error, Result};
 
-/// Deeper trees can only be the work of someone who wants us to run out of stack or descriptors.
+/// Deeper trees only occur in attempts to exhaust the stack or the descriptors.
 const MAX_DEPTH: usize = 600;
 
-/// Removes `name` and all below it, but for inodes in `keep` and the directories that lead to them. Says whether it is
-/// gone. What is not there is gone.
+/// Removes `name` and everything below it, except inodes in `keep` and the directories that lead to them. Returns whether
+/// nothing is left.
 pub(super) fn clear(at: BorrowedFd<'_>, name: &[u8], keep: Option<&HashSet<u64>>) -> Result<bool> {
     clear_at(at, name, keep, 0)
 }
 
-/// Removes all that is in a directory, likewise.
+/// Removes the content of a directory in the same way.
 pub(super) fn clear_content(directory: BorrowedFd<'_>, keep: Option<&HashSet<u64>>) -> Result<bool> {
     clear_within(directory, b"", keep, 0)
 }

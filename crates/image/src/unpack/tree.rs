@@ -1,9 +1,9 @@
-//! The directory that is unpacked into: opens directories below its root without ever leaving it, and knows what the
-//! present layer has made.
+//! The directory that is unpacked into: opens directories below its root without leaving it, and knows what the current
+//! layer created.
 //!
 //! A layer that names `x/y` where an earlier *layer* made `x` a link means the file behind the link, as it would in a
 //! running container (`lib` → `usr/lib`), and the link is followed with the image's root as `/`. A link of the *same*
-//! layer is never followed: no real tree has both `x` as a link and something below `x`.
+//! layer is never followed: no real tree has both `x` as a link and an entry below `x`.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,9 +20,9 @@ const MAX_LINKS: usize = 40;
 pub(super) struct Tree {
     root: OwnedFd,
     depth: usize,
-    /// Inodes that the present layer has made or listed. All new inodes are its own, so reused numbers are right too.
+    /// Inodes that the current layer created or listed. All new inodes are its own, so reused numbers are right too.
     made: HashSet<u64>,
-    /// The directory that was opened last: archives list one directory after the other.
+    /// The directory that was opened last, as a cache: archives list one directory after the other.
     last: Option<(Vec<u8>, Arc<OwnedFd>)>,
 }
 
@@ -69,12 +69,12 @@ impl Tree {
         &self.made
     }
 
-    /// Something was removed: a remembered directory may be gone.
+    /// Clears the cache, because something was removed.
     pub(super) fn forget_last(&mut self) {
         self.last = None;
     }
 
-    /// The directory of this name, made with its parents where it is missing.
+    /// The directory of this name, created with its parents where it is missing.
     pub(super) fn make_directory(&mut self, name: &[u8]) -> Result<Arc<OwnedFd>> {
         match self.directory(name, true)? {
             Some(directory) => Ok(directory),
@@ -82,7 +82,7 @@ impl Tree {
         }
     }
 
-    /// The directory of this name, if it is there.
+    /// The directory of this name, if it exists.
     pub(super) fn find_directory(&mut self, name: &[u8]) -> Result<Option<Arc<OwnedFd>>> {
         self.directory(name, false)
     }
@@ -106,7 +106,7 @@ impl Tree {
         }))
     }
 
-    /// Step by step, for names with missing parts or links.
+    /// Resolves names with missing parts or links, part by part.
     fn walk(&mut self, name: &[u8], create: bool) -> Result<Option<OwnedFd>> {
         let mut way: Vec<OwnedFd> = Vec::new();
         let mut todo: Vec<Vec<u8>> = name.split(|b| *b == b'/').rev().map(<[u8]>::to_vec).collect();
@@ -114,7 +114,7 @@ impl Tree {
         while let Some(part) = todo.pop() {
             match &part[..] {
                 b"" | b"." => continue,
-                // Only links say this; at the root it stays there, as in a running container.
+                // Only targets of links contain this; at the root it stays there, as in a running container.
                 b".." => {
                     way.pop();
                     continue;
@@ -176,7 +176,7 @@ impl Tree {
     }
 }
 
-/// Parents that no entry describes belong to root and are open to all, as Docker makes them.
+/// Parents that no entry describes belong to root with mode 0755, as Docker creates them.
 fn make_missing(at: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<OwnedFd> {
     rustix::fs::mkdirat(at, name, Mode::from_raw_mode(0o755))?;
     let made = open_directory(at, name)?;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cabana_storage::cold::Kept as ColdArchive;
+use cabana_storage::cold::StoredArchive;
 use cabana_store::{BuildStatus, Sandbox, SnapshotState};
 use cabana_types::sandbox::{Kept, State};
 
@@ -43,7 +43,7 @@ impl Lifecycle {
             };
             found.extend(self.compare(&row).await.map_err(failed)?);
             if let State::Paused { kept: Kept::Archive { generation, .. }, .. } = row.state {
-                let is = |a: &ColdArchive| a.id == row.id && a.generation == u64::from(generation) && a.complete;
+                let is = |a: &StoredArchive| a.id == row.id && a.generation == u64::from(generation) && a.complete;
                 match &archives {
                     Some(archives) if archives.iter().any(is) => {}
                     Some(_) => found.push(format!("{} is archived, and its archive is missing", row.id)),

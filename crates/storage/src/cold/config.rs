@@ -1,4 +1,4 @@
-//! Where cold storage is, and how long it may keep us waiting.
+//! Location, credentials and timeouts of cold storage.
 
 use std::path::{self, PathBuf};
 use std::sync::Arc;
@@ -17,38 +17,38 @@ use crate::Error;
 /// Where cold storage is.
 #[derive(Debug, Clone, Default)]
 pub struct ColdConfig {
-    /// The absolute path of a directory, or `s3://bucket/prefix`. No other server may use the same place.
+    /// The absolute path of a directory, or `s3://bucket/prefix`. No other server may use the same location.
     pub location: String,
     /// The URL of an S3-compatible service (`https://host:port`); AWS itself if there is none.
     pub endpoint: Option<String>,
-    /// The bucket's region; `us-east-1` if there is none, which most services other than AWS take.
+    /// The bucket's region; `us-east-1` if there is none, which most services other than AWS accept.
     pub region: Option<String>,
-    /// Who we are to the service.
+    /// The access key's id.
     pub key_id: Option<String>,
     /// The key's secret.
     pub secret: Option<Secret>,
-    /// Whether the endpoint may be `http://`: disks then go over the network for everyone to read.
+    /// Whether the endpoint may be `http://`: disks then cross the network unencrypted.
     pub allow_http: bool,
-    /// How long it may keep us waiting.
-    pub patience: Patience,
+    /// Timeouts of requests.
+    pub timeouts: Timeouts,
 }
 
-/// How long a store may keep us waiting.
+/// Timeouts of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
-    /// A request is given up (and tried again) when nothing moved for so long.
+pub struct Timeouts {
+    /// A request fails (and is retried) when no byte moved for this long.
     pub stall: Duration,
-    /// No request is tried again when so much time has passed since it was first tried.
+    /// A request is not retried when this much time has passed since the first attempt.
     pub retry: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self { stall: Duration::from_secs(30), retry: Duration::from_secs(180) }
     }
 }
 
-/// A store, the path in it under which everything is, and where it is for people.
+/// A store, the prefix of all objects, and the location for messages.
 type Built = (Arc<dyn ObjectStore>, Path, String);
 
 impl ColdConfig {
@@ -84,9 +84,9 @@ impl ColdConfig {
             .with_retry(RetryConfig {
                 backoff: BackoffConfig::default(),
                 max_retries: 10,
-                retry_timeout: self.patience.retry,
+                retry_timeout: self.timeouts.retry,
             })
-            .with_http_connector(Connector::new(!self.allow_http, self.patience.stall)?);
+            .with_http_connector(Connector::new(!self.allow_http, self.timeouts.stall)?);
         if let Some(endpoint) = &self.endpoint {
             let url = url::Url::parse(endpoint).map_err(|e| invalid(format!("the endpoint {endpoint:?}: {e}")))?;
             let bare = url.path() == "/" && url.query().is_none() && url.username().is_empty();
@@ -117,7 +117,7 @@ fn open_directory(directory: &path::Path) -> Result<Built, Error> {
     }
     let at = |action| move |source| Error::Path { action, path: directory.to_owned(), source };
     std::fs::create_dir_all(directory).map_err(at("create"))?;
-    // What was in sandboxes is nobody's business on the host.
+    // Other users of the host must not read the files of sandboxes.
     let open = rustix::fs::open(directory, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     let fd = open.map_err(|e| at("open")(e.into()))?;
     rustix::fs::fchmod(&fd, Mode::RWXU).map_err(|e| at("close to others")(e.into()))?;
@@ -126,7 +126,7 @@ fn open_directory(directory: &path::Path) -> Result<Built, Error> {
     Ok((Arc::new(store), Path::default(), directory.display().to_string()))
 }
 
-/// Uploads are written beside their object, under its name with `#` and a number, and lists do not show them.
+/// The local store writes uploads beside their object, under its name with `#` and a number, and does not list them.
 fn remove_unfinished(directory: &path::Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;

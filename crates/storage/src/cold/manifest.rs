@@ -1,4 +1,4 @@
-//! The small object beside an archive that says what the archive must be, and the names of both.
+//! The manifest beside an archive, which describes it, and the names of both objects.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// The form of archive and manifest that this version writes and reads.
+/// The version of archive and manifest that we write and read.
 pub(super) const FORMAT: u32 = 1;
-/// Longer manifests are none.
+/// Longer objects are not manifests.
 pub(super) const LONGEST: u64 = 64 << 10;
-/// How the archive's name ends.
+/// Suffix of the archive's name.
 pub(super) const DATA: &str = ".tar.zst";
-/// How the manifest's name ends.
+/// Suffix of the manifest's name.
 pub(super) const MANIFEST: &str = ".json";
 
-/// A SHA-256 digest, spelled in lower-case hexadecimal digits.
+/// A SHA-256 digest, written in lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest([u8; 32]);
 
-/// A text that is no digest.
+/// The text is not a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a SHA-256 digest: expected 64 hexadecimal digits")]
 pub struct InvalidDigest;
@@ -81,11 +81,11 @@ impl From<Digest> for String {
 /// What an archive is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The form of the archive: 1.
+    /// The version of the format: 1.
     pub format: u32,
     /// Whose disk it is.
     pub sandbox_id: SandboxId,
-    /// Which attempt to archive it.
+    /// The attempt to archive it.
     pub generation: u64,
     /// Bytes of the archive as it is stored.
     pub length: u64,
@@ -101,10 +101,10 @@ pub struct Manifest {
 
 impl Manifest {
     pub(super) fn encode(&self) -> Result<Vec<u8>, Error> {
-        serde_json::to_vec_pretty(self).map_err(|e| Error::Io { action: "spell a manifest", source: e.into() })
+        serde_json::to_vec_pretty(self).map_err(|e| Error::Io { action: "encode a manifest", source: e.into() })
     }
 
-    /// Reads the manifest of exactly this archive.
+    /// Parses the manifest of exactly this archive.
     pub(super) fn decode(bytes: &[u8], name: &Name) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Version {
@@ -135,7 +135,7 @@ impl Name {
         format!("{}-{}{suffix}", self.id, self.generation)
     }
 
-    /// What an object's name says, if it is one of ours.
+    /// Parses an object's name; `None` if it is not one of ours.
     pub(super) fn parse(file: &str) -> Option<(Self, &'static str)> {
         let (rest, suffix) = [DATA, MANIFEST].into_iter().find_map(|s| Some((file.strip_suffix(s)?, s)))?;
         let (id, generation) = rest.split_once('-')?;

@@ -1,5 +1,5 @@
-//! Bytes between a thread that packs or unpacks and the tasks that speak with the store. Few are under way at a time, and their digest
-//! is taken on the thread.
+//! Channels of bytes between the thread that packs or unpacks and the task that talks to the store. They are bounded, and the thread computes
+//! the digest.
 
 use std::io::{self, Read, Write};
 
@@ -9,9 +9,9 @@ use tokio::sync::mpsc;
 
 use super::manifest::Digest;
 
-/// How much is handed on at a time.
+/// Bytes in one message.
 const CHUNK: usize = 256 << 10;
-/// How many chunks may wait on the way out.
+/// Messages that may wait for the store.
 const WAITING: usize = 16;
 
 /// Length and digest of everything that passes.
@@ -35,8 +35,8 @@ impl Measure {
     }
 }
 
-/// From a thread to a task. The task's end closes when the writer is gone, finished or not: who started the thread asks it which.
-pub(super) fn outward() -> (Writer, mpsc::Receiver<Bytes>) {
+/// From a thread to a task. The receiver ends when the writer is dropped, finished or not: the thread's result says which.
+pub(super) fn to_store() -> (Writer, mpsc::Receiver<Bytes>) {
     let (sender, receiver) = mpsc::channel(WAITING);
     (Writer { sender, chunk: BytesMut::with_capacity(CHUNK), measure: Measure::new() }, receiver)
 }
@@ -48,16 +48,16 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    fn hand_on(&mut self) -> io::Result<()> {
+    fn send(&mut self) -> io::Result<()> {
         let chunk = std::mem::replace(&mut self.chunk, BytesMut::with_capacity(CHUNK)).freeze();
         self.measure.add(&chunk);
         self.sender.blocking_send(chunk).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
-    /// Hands on the rest, and tells length and digest of all.
+    /// Sends the rest, and returns length and digest of everything.
     pub(super) fn finish(mut self) -> io::Result<(u64, Digest)> {
         if !self.chunk.is_empty() {
-            self.hand_on()?;
+            self.send()?;
         }
         Ok(self.measure.end())
     }
@@ -68,7 +68,7 @@ impl Write for Writer {
         let taken = bytes.len().min(CHUNK - self.chunk.len());
         self.chunk.extend_from_slice(&bytes[..taken]);
         if self.chunk.len() == CHUNK {
-            self.hand_on()?;
+            self.send()?;
         }
         Ok(taken)
     }
@@ -78,9 +78,9 @@ impl Write for Writer {
     }
 }
 
-/// From a task to a thread. The task says when everything was sent; if it goes without a word, reading fails.
-pub(super) fn inward() -> (mpsc::Sender<Option<Bytes>>, Reader) {
-    // What comes from the store comes in large pieces.
+/// From a task to a thread. The task sends `None` at the end; if it is dropped before, reading fails.
+pub(super) fn from_store() -> (mpsc::Sender<Option<Bytes>>, Reader) {
+    // The store returns large ranges.
     let (sender, receiver) = mpsc::channel(1);
     (sender, Reader { receiver, chunk: Bytes::new(), ended: false, measure: Measure::new() })
 }
@@ -93,7 +93,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Length and digest of all that was sent, which must have been read.
+    /// Length and digest of everything; all of it must have been read.
     pub(super) fn finish(mut self) -> io::Result<(u64, Digest)> {
         match self.read(&mut [0])? {
             0 => Ok(self.measure.end()),
@@ -127,13 +127,13 @@ mod tests {
     #[tokio::test]
     async fn everything_passes_in_order() {
         let data: Vec<u8> = (0..3 * CHUNK + 17).map(|i| u8::try_from(i % 251).expect("small")).collect();
-        let (mut writer, mut chunks) = outward();
+        let (mut writer, mut chunks) = to_store();
         let sent = data.clone();
         let written = tokio::task::spawn_blocking(move || {
             writer.write_all(&sent).expect("written");
             writer.finish().expect("finished")
         });
-        let (sender, mut reader) = inward();
+        let (sender, mut reader) = from_store();
         let read = tokio::task::spawn_blocking(move || {
             let mut all = Vec::new();
             reader.read_to_end(&mut all).expect("read");
@@ -151,13 +151,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_lost_end_is_an_error() {
-        let (sender, mut reader) = inward();
+        let (sender, mut reader) = from_store();
         sender.send(Some(Bytes::from_static(b"abc"))).await.expect("taken");
         drop(sender);
         let mut all = Vec::new();
         let read = tokio::task::spawn_blocking(move || reader.read_to_end(&mut all).map(|_| all));
         assert!(read.await.expect("joined").is_err());
-        let (mut writer, chunks) = outward();
+        let (mut writer, chunks) = to_store();
         drop(chunks);
         let written = tokio::task::spawn_blocking(move || writer.write_all(&[0; 2 * CHUNK]));
         assert!(written.await.expect("joined").is_err());

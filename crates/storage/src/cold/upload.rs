@@ -1,4 +1,4 @@
-//! Sending an archive to the store in parts as it is packed. An upload that does not come to its end is taken back.
+//! Uploads an archive in parts while it is packed. An unfinished upload is aborted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::unwritten;
+use super::request_failed;
 use crate::Error;
 
-/// All parts but the last are of this size, as some stores ask.
+/// All parts except the last have this size, as some stores require.
 const PART: usize = 16 << 20;
-/// S3 takes no more.
+/// The limit of S3.
 const MOST_PARTS: u64 = 10_000;
-/// Parts under way at a time, beside the one that is being filled.
-const UNDER_WAY: usize = 2;
+/// Parts uploaded at a time, besides the one that is being filled.
+const IN_FLIGHT: usize = 2;
 /// How long cleaning up after a failure may take.
 pub(super) const CLEANUP: Duration = Duration::from_secs(30);
 
@@ -25,17 +25,17 @@ pub(super) struct Upload {
     store: Arc<dyn ObjectStore>,
     path: Path,
     parts: Option<Box<dyn MultipartUpload>>,
-    under_way: JoinSet<object_store::Result<()>>,
-    /// What is left at the end; all, if it is little.
+    in_flight: JoinSet<object_store::Result<()>>,
+    /// The part that is being filled; everything, if it is small.
     rest: Vec<Bytes>,
 }
 
 impl Upload {
     pub(super) fn new(store: Arc<dyn ObjectStore>, path: Path) -> Self {
-        Self { store, path, parts: None, under_way: JoinSet::new(), rest: Vec::new() }
+        Self { store, path, parts: None, in_flight: JoinSet::new(), rest: Vec::new() }
     }
 
-    /// Takes chunks until there are no more.
+    /// Sends chunks until there are no more.
     pub(super) async fn send(&mut self, mut chunks: mpsc::Receiver<Bytes>) -> Result<(), Error> {
         let (mut size, mut number) = (0, 0);
         while let Some(mut chunk) = chunks.recv().await {
@@ -62,62 +62,62 @@ impl Upload {
     async fn send_part(&mut self) -> Result<(), Error> {
         if self.parts.is_none() {
             let begun = self.store.put_multipart(&self.path).await;
-            self.parts = Some(begun.map_err(unwritten("begin to write", &self.path))?);
+            self.parts = Some(begun.map_err(request_failed("begin to write", &self.path))?);
         }
-        while self.under_way.len() >= UNDER_WAY {
+        while self.in_flight.len() >= IN_FLIGHT {
             self.wait_for_one().await?;
         }
         let payload = PutPayload::from_iter(std::mem::take(&mut self.rest));
         if let Some(parts) = &mut self.parts {
-            self.under_way.spawn(parts.put_part(payload));
+            self.in_flight.spawn(parts.put_part(payload));
         }
         Ok(())
     }
 
     async fn wait_for_one(&mut self) -> Result<(), Error> {
-        match self.under_way.join_next().await {
+        match self.in_flight.join_next().await {
             None | Some(Ok(Ok(()))) => Ok(()),
-            Some(Ok(Err(e))) => Err(unwritten("write", &self.path)(e)),
+            Some(Ok(Err(e))) => Err(request_failed("write", &self.path)(e)),
             Some(Err(e)) => Err(Error::Io { action: "send a part of an archive", source: e.into() }),
         }
     }
 
-    /// Makes an object of what was sent.
+    /// Completes the object.
     pub(super) async fn complete(&mut self) -> Result<(), Error> {
         if self.parts.is_none() {
             let payload = PutPayload::from_iter(std::mem::take(&mut self.rest));
-            self.store.put(&self.path, payload).await.map_err(unwritten("write", &self.path))?;
+            self.store.put(&self.path, payload).await.map_err(request_failed("write", &self.path))?;
             return Ok(());
         }
         if !self.rest.is_empty() {
             self.send_part().await?;
         }
-        while !self.under_way.is_empty() {
+        while !self.in_flight.is_empty() {
             self.wait_for_one().await?;
         }
         if let Some(parts) = &mut self.parts {
             match parts.complete().await {
-                // If the answer to an earlier try was lost, the upload is no more, and the object may be there: it is read back anyway.
+                // If the response to an earlier attempt was lost, the upload is gone and the object may exist: it is read back anyway.
                 Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(e) => return Err(unwritten("finish", &self.path)(e)),
+                Err(e) => return Err(request_failed("finish", &self.path)(e)),
             }
         }
         self.parts = None;
         Ok(())
     }
 
-    /// Takes back what was sent, if anything was, in a task of its own: it goes on also when nobody waits for it.
-    pub(super) fn take_back(&mut self) -> Option<JoinHandle<()>> {
+    /// Aborts the upload, if one was begun, in its own task: it continues if nobody waits for it.
+    pub(super) fn abort(&mut self) -> Option<JoinHandle<()>> {
         let mut parts = self.parts.take()?;
-        let mut under_way = std::mem::take(&mut self.under_way);
+        let mut in_flight = std::mem::take(&mut self.in_flight);
         let path = self.path.clone();
         let runtime = tokio::runtime::Handle::try_current().ok()?;
         Some(runtime.spawn(async move {
-            under_way.shutdown().await;
+            in_flight.shutdown().await;
             match tokio::time::timeout(CLEANUP, parts.abort()).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::warn!(%error, %path, "an unfinished upload could not be taken back"),
-                Err(_) => tracing::warn!(%path, "an unfinished upload could not be taken back in time"),
+                Ok(Err(error)) => tracing::warn!(%error, %path, "could not abort an unfinished upload"),
+                Err(_) => tracing::warn!(%path, "could not abort an unfinished upload in time"),
             }
         }))
     }
@@ -125,6 +125,6 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        self.take_back();
+        self.abort();
     }
 }

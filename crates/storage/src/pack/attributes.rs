@@ -1,5 +1,5 @@
-//! Extended attributes that belong to a sandbox's files: those of its users and of the overlay (`user.`), capabilities and access
-//! lists. Others are the machine's own (labels, filesystem properties) and stay here.
+//! Extended attributes that belong to a sandbox's files: those of its users and of the overlay (`user.`), capabilities and access lists.
+//! Others belong to the machine (labels, filesystem properties) and are not packed.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -12,7 +12,7 @@ use crate::Error;
 
 /// The access list that new files in a directory get.
 pub(super) const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
-/// The overlay's own attributes begin so. Those that a sandbox's users gave such a name begin with it twice.
+/// Prefix of the overlay's own attributes. Those that a sandbox's users gave such a name have it twice.
 const OVERLAY: &[u8] = b"user.overlay.";
 /// The kernel's own limits.
 const LONGEST_NAME: usize = 255;
@@ -21,10 +21,10 @@ const MOST_NAMES: usize = 64 << 10;
 const FEW_NAMES: usize = 1 << 10;
 pub(super) const LONGEST_VALUE: usize = 64 << 10;
 
-/// What the overlay says of a file by attributes, and those that are the file's own.
+/// The attributes of a file, without those that the overlay uses itself.
 pub(super) struct Overlay {
     pub(super) attributes: Vec<Xattr>,
-    /// Nothing that the template has in this directory shows through.
+    /// The directory hides everything that the template has in it.
     pub(super) opaque: bool,
 }
 
@@ -36,7 +36,7 @@ impl Overlay {
                 None => own.push((name, value)),
                 Some(rest) if rest.starts_with(b"overlay.") => own.push((name, value)),
                 Some(b"opaque") => opaque |= value == b"y",
-                // Where the contents are elsewhere, under another name. Our overlays are mounted so that none is made.
+                // The content is elsewhere, under another name. Our overlays are mounted without these features.
                 Some(b"redirect" | b"metacopy") => return Err(refused(path, "its contents are not on this disk")),
                 Some(_) => {}
             }
@@ -46,7 +46,7 @@ impl Overlay {
 }
 
 /// Whether an attribute of this name is packed.
-pub(super) fn travels(name: &[u8]) -> bool {
+pub(super) fn is_packed(name: &[u8]) -> bool {
     let known: [&[u8]; 3] = [b"security.capability", b"system.posix_acl_access", DEFAULT_LIST];
     let user = name.strip_prefix(b"user.").is_some_and(|rest| !rest.is_empty());
     (user || known.contains(&name)) && name.len() <= LONGEST_NAME && !name.contains(&0)
@@ -72,14 +72,14 @@ pub(super) fn write_closed(file: impl AsFd, name: &[u8], value: &[u8]) -> rustix
     setxattr(magic(file).as_str(), name, value, XattrFlags::CREATE)
 }
 
-/// Takes all attributes away that travel.
+/// Removes all attributes that are packed.
 pub(super) fn clear(file: impl AsFd) -> rustix::io::Result<()> {
     let mut space = Vec::new();
     let names = names(|list| flistxattr(&file, list), &mut space)?;
-    names.split(|b| *b == 0).filter(|name| travels(name)).try_for_each(|name| fremovexattr(&file, name))
+    names.split(|b| *b == 0).filter(|name| is_packed(name)).try_for_each(|name| fremovexattr(&file, name))
 }
 
-/// A path to exactly what a descriptor holds.
+/// A path to exactly what a descriptor refers to.
 fn magic(file: impl AsFd) -> String {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
 }
@@ -95,11 +95,11 @@ fn collect(
     }
     let mut found = Vec::new();
     let mut value = vec![0; LONGEST_VALUE];
-    for name in names.split(|b| *b == 0).filter(|name| travels(name)) {
+    for name in names.split(|b| *b == 0).filter(|name| is_packed(name)) {
         let length = get(name, &mut value)?;
         found.push((name.to_vec(), value[..length].to_vec()));
     }
-    // The order that filesystems give them in is no part of a file.
+    // The order in which filesystems list them is not part of a file.
     found.sort();
     Ok(found)
 }
@@ -141,10 +141,10 @@ mod tests {
     #[test]
     fn the_machines_own_stay() {
         for name in ["user.a", "user.overlay.opaque", "user.e2b.k", "security.capability", "system.posix_acl_access"] {
-            assert!(travels(name.as_bytes()), "{name}");
+            assert!(is_packed(name.as_bytes()), "{name}");
         }
         for name in ["user.", "trusted.overlay.opaque", "security.selinux", "security.ima", "btrfs.compression", ""] {
-            assert!(!travels(name.as_bytes()), "{name}");
+            assert!(!is_packed(name.as_bytes()), "{name}");
         }
     }
 }

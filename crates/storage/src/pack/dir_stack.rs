@@ -1,5 +1,5 @@
-//! The way from the top of a tree down to a directory in it, by descriptors. However deep it is, few are open at a time: those further
-//! up are opened again on the way back, and must then be the same directories.
+//! The open directories on the path from the top of a tree to the current directory. However deep it is, few are open at a time: those
+//! further up are reopened on the way back, and must then be the same directories.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,7 +16,7 @@ pub(super) const DIRECTORY: OFlags = OFlags::RDONLY
 
 /// Open descriptors at a time.
 const OPEN: usize = 64;
-/// Paths up to this length go to the kernel in one piece.
+/// Paths up to this length are passed to the kernel in one call.
 const ONE_PIECE: usize = 4000;
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ struct Level {
     fd: Option<OwnedFd>,
     /// Device and inode.
     identity: (u64, u64),
-    /// How long the path of the directory above is.
+    /// The length of the parent directory's path.
     above: usize,
 }
 
@@ -40,7 +40,7 @@ impl DirStack {
         Self { top, levels: Vec::new(), path: Vec::new() }
     }
 
-    /// Where we are, seen from the top.
+    /// The current directory, relative to the top.
     pub(super) fn path(&self) -> &[u8] {
         &self.path
     }
@@ -49,20 +49,20 @@ impl DirStack {
         self.levels.len()
     }
 
-    /// The path of a name here.
+    /// The path of a name in the current directory.
     pub(super) fn path_to(&self, name: &[u8]) -> Vec<u8> {
         let mut path = self.path.clone();
         append(&mut path, name);
         path
     }
 
-    /// The directory we are in.
+    /// The current directory.
     pub(super) fn here(&self) -> BorrowedFd<'_> {
         // The last level is always open.
         self.levels.last().and_then(|l| l.fd.as_ref()).unwrap_or(&self.top).as_fd()
     }
 
-    /// Goes down into a directory that was opened by its name here.
+    /// Enters a directory that was opened by its name in the current one.
     pub(super) fn descend(&mut self, name: &[u8], fd: OwnedFd) -> io::Result<()> {
         let found = fstat(&fd)?;
         let above = self.path.len();
@@ -74,7 +74,7 @@ impl DirStack {
         Ok(())
     }
 
-    /// Goes up again.
+    /// Returns to the parent directory.
     pub(super) fn ascend(&mut self) -> io::Result<()> {
         if let Some(level) = self.levels.pop() {
             self.path.truncate(level.above);
@@ -85,7 +85,7 @@ impl DirStack {
         }
     }
 
-    /// Opens the last directories of the way again, beginning at the top.
+    /// Reopens the last directories of the path, starting at the top.
     fn reopen(&mut self) -> io::Result<()> {
         let first = self.levels.len().saturating_sub(OPEN);
         let mut begin = 0;
@@ -100,7 +100,7 @@ impl DirStack {
                 beneath::open(from.unwrap_or(&self.top), name, DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts)?;
             let found = fstat(&fd)?;
             if self.levels[at].identity != (found.st_dev, found.st_ino) {
-                return Err(io::Error::other("a directory was exchanged meanwhile"));
+                return Err(io::Error::other("a directory was replaced during the walk"));
             }
             if at >= first {
                 self.levels[at].fd = Some(fd);
@@ -125,7 +125,7 @@ fn append(path: &mut Vec<u8>, name: &[u8]) {
     path.extend_from_slice(name);
 }
 
-/// Opens a directory by its path below another, whatever the path's length.
+/// Opens a directory by its path below another, however long the path is.
 pub(super) fn open(top: BorrowedFd<'_>, path: &[u8]) -> io::Result<OwnedFd> {
     let at =
         |fd: BorrowedFd<'_>, path: &[u8]| beneath::open(fd, path, DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts);
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deep_way_leads_back() {
+    fn a_deep_path_leads_back() {
         let scratch = tempfile::tempdir().expect("a directory");
         let top = OwnedFd::from(std::fs::File::open(scratch.path()).expect("a directory"));
         let mut dirs = DirStack::new(top);

@@ -1,4 +1,5 @@
-//! Lays a sandbox's disk over a copy of its template's tree, so that the tree becomes what the sandbox sees. Contents are shared, not copied.
+//! Merges a sandbox's disk into a copy of its template's tree, so that the tree becomes what the sandbox sees. File contents are shared, not
+//! copied.
 
 use std::fs::File;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -24,9 +25,9 @@ use crate::Error;
 struct Merge<'a> {
     limits: &'a Limits,
     cancel: &'a CancellationToken,
-    /// Over the disk.
+    /// The walk over the disk.
     walk: Walk,
-    /// The same way in the tree.
+    /// The same directories in the tree.
     tree: DirStack,
     pending: PendingDirs,
     copied: u64,
@@ -71,7 +72,7 @@ impl Merge<'_> {
         if kind == FileType::Directory {
             return self.directory(name, &path);
         }
-        // Whatever it is, nothing of this name shows through.
+        // Whatever it is, it hides the template's entry of this name.
         remove(self.tree.here(), name, &path, self.limits.path, self.cancel)?;
         if kind == FileType::CharacterDevice && found.st_rdev == 0 {
             return Ok(());
@@ -113,7 +114,7 @@ impl Merge<'_> {
             Err(error) => {
                 match error {
                     Errno::NOENT => {}
-                    // A file of the template's, or a link.
+                    // A file or a link of the template.
                     Errno::NOTDIR | Errno::LOOP => {
                         unlinkat(self.tree.here(), name, AtFlags::empty()).map_err(at("remove", path))?
                     }
@@ -126,7 +127,7 @@ impl Merge<'_> {
         self.enter(name, fd, under)
     }
 
-    /// Makes a directory of the tree what the disk says of it, but for what is in it.
+    /// Gives a directory of the tree the metadata it has on the disk, and enters it.
     fn enter(&mut self, name: &[u8], fd: OwnedFd, under: OwnedFd) -> Result<(), Error> {
         let path = self.walk.dirs.path_to(name);
         let found = fstat(&fd).map_err(at("look at", &path))?;
@@ -136,7 +137,7 @@ impl Merge<'_> {
             let whole = under.try_clone().map_err(at("open", &path))?;
             empty(whole, &path, self.limits.path, self.cancel)?;
         }
-        // The overlay copied them when it copied the directory; what is gone was taken away inside.
+        // The overlay copied them with the directory; what is missing on the disk was removed inside.
         attributes::clear(&under).map_err(at("change the attributes of", &path))?;
         self.pending.begin(
             &under,
@@ -180,7 +181,7 @@ impl Merge<'_> {
         metadata::file(&new, &Entry { xattrs: attributes, ..metadata::describe(Kind::File, path, found) })
     }
 
-    /// Copies contents, and leaves holes.
+    /// Copies content and keeps holes.
     fn copy(&mut self, from: &File, to: &OwnedFd, found: &Stat, path: &[u8]) -> Result<(), Error> {
         let to = File::from(to.try_clone().map_err(at("open", path))?);
         let size = u64::try_from(found.st_size).unwrap_or(0);
@@ -208,22 +209,22 @@ fn inside(path: &[u8]) -> &[u8] {
     path.strip_prefix(UPPER.as_bytes()).and_then(|rest| rest.strip_prefix(b"/")).unwrap_or(path)
 }
 
-/// For errors, which tell of files as the sandbox sees them.
+/// For errors, which name files as the sandbox sees them.
 fn at<E: Into<std::io::Error>>(action: &'static str, path: &[u8]) -> impl FnOnce(E) -> Error {
     super::at(action, inside(path))
 }
 
-/// Lets a new file share the contents of another. Both must be written in the same way, in place or anew: what the directory passed on may differ.
+/// Lets a new file share the content of another. Both must have the same copy-on-write flag, which may differ by inheritance.
 fn share(from: &OwnedFd, to: &OwnedFd) -> rustix::io::Result<()> {
     let (wanted, flags) = (ioctl_getflags(from)? & IFlags::NOCOW, ioctl_getflags(to)?);
     if flags & IFlags::NOCOW != wanted {
-        // What is written in place cannot be compressed.
+        // Without copy-on-write there is no compression.
         ioctl_setflags(to, (flags - IFlags::NOCOW - IFlags::COMPRESSED) | wanted)?;
     }
     ioctl_ficlone(to, from)
 }
 
-/// Removes whatever has this name, and all that is in it.
+/// Removes whatever has this name, recursively.
 fn remove(
     here: BorrowedFd<'_>,
     name: &[u8],
@@ -243,7 +244,7 @@ fn remove(
     }
 }
 
-/// Removes everything in a directory, however deep it goes.
+/// Removes everything in a directory, however deep it is.
 fn empty(directory: OwnedFd, path: &[u8], longest: usize, cancel: &CancellationToken) -> Result<(), Error> {
     let mut walk = Walk::new(directory.try_clone().map_err(at("open", path))?, longest);
     walk.enter(b".", directory, Selected::everything())?;

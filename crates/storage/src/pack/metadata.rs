@@ -13,7 +13,7 @@ use super::walk::CLOSED;
 use super::{at, attributes, refused};
 use crate::Error;
 
-/// How a file is made that must not be there.
+/// Creates a file that must not exist.
 pub(super) const NEW: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const NOFOLLOW: AtFlags = AtFlags::SYMLINK_NOFOLLOW;
@@ -35,7 +35,7 @@ pub(super) fn describe(kind: Kind, path: Vec<u8>, found: &Stat) -> Entry {
 /// What a directory gets when everything in it is there.
 struct Pending {
     mtime: Time,
-    /// Set earlier, new files in it would inherit it.
+    /// The default access list. Set earlier, new files in it would inherit it.
     list: Option<Vec<u8>>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct PendingDirs {
 }
 
 impl PendingDirs {
-    /// Begins a directory that is about to be filled.
+    /// Begins a directory that will be filled.
     pub(super) fn begin(&mut self, fd: impl AsFd, entry: &Entry) -> Result<(), Error> {
         let is_list = |(name, _): &&Xattr| name == attributes::DEFAULT_LIST;
         let list = entry.xattrs.iter().find(is_list).map(|(_, value)| value.clone());

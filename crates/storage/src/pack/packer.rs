@@ -39,7 +39,7 @@ pub(super) fn pack<W: Write>(
             .map_err(at("open", path.as_bytes()))
     };
     let (top, upper) = (open(".")?, open(UPPER)?);
-    let (wanted, missing) = Selected::find(std::os::fd::AsFd::as_fd(&upper), selection)?;
+    let (selected, missing) = Selected::find(std::os::fd::AsFd::as_fd(&upper), selection)?;
     let mut work = Packer {
         out: Writer::new(out),
         limits,
@@ -48,11 +48,11 @@ pub(super) fn pack<W: Write>(
         buffer: vec![0; CHUNK],
         packed: Packed { missing, ..Packed::default() },
     };
-    work.directory(UPPER.as_bytes(), upper, wanted)?;
+    work.directory(UPPER.as_bytes(), upper, selected)?;
     loop {
         check(cancel)?;
         match work.walk.next() {
-            Next::Name(name, wanted) => work.visit(&name, wanted)?,
+            Next::Name(name, selected) => work.visit(&name, selected)?,
             Next::Leave => work.walk.leave()?,
             Next::End => break,
         }
@@ -64,17 +64,17 @@ pub(super) fn pack<W: Write>(
 const WRITE: &str = "write an archive";
 
 impl<W: Write> Packer<'_, W> {
-    fn visit(&mut self, name: &[u8], wanted: Selected) -> Result<(), Error> {
+    fn visit(&mut self, name: &[u8], selected: Selected) -> Result<(), Error> {
         let path = self.walk.dirs.path_to(name);
         let found = statat(self.walk.dirs.here(), name, AtFlags::SYMLINK_NOFOLLOW).map_err(at("look at", &path))?;
         let kind = FileType::from_raw_mode(found.st_mode);
         if kind == FileType::Directory {
             let fd = beneath::open(self.walk.dirs.here(), name, DIRECTORY, Mode::empty(), Resolve::NoLinksNoMounts)
                 .map_err(at("open", &path))?;
-            return self.directory(name, fd, wanted);
+            return self.directory(name, fd, selected);
         }
-        if !wanted.all {
-            // It was a directory when the selection was looked up.
+        if !selected.all {
+            // It was a directory when the selection was resolved.
             return Err(refused(&path, CHANGED));
         }
         let whiteout = kind == FileType::CharacterDevice && found.st_rdev == 0;
@@ -105,19 +105,19 @@ impl<W: Write> Packer<'_, W> {
         }
     }
 
-    fn directory(&mut self, name: &[u8], fd: OwnedFd, wanted: Selected) -> Result<(), Error> {
+    fn directory(&mut self, name: &[u8], fd: OwnedFd, selected: Selected) -> Result<(), Error> {
         let path = self.walk.dirs.path_to(name);
         let found = fstat(&fd).map_err(at("look at", &path))?;
         let mut attributes = attributes::read(&fd).map_err(at("read the attributes of", &path))?;
-        if !wanted.all {
-            // Of a directory on the way the overlay shall show again what the template has in it. (`x` means only that some of the
-            // files in it are whiteouts.)
+        if !selected.all {
+            // A directory above the selected paths must show the template's content again. (`x` means only that some of the files in it
+            // are whiteouts.)
             attributes.retain(|(name, value)| {
                 !name.starts_with(b"user.overlay.") || (name == b"user.overlay.opaque" && value == b"x")
             });
         }
         self.put(&Entry { xattrs: attributes, ..metadata::describe(Kind::Directory, path, &found) })?;
-        self.walk.enter(name, fd, wanted)
+        self.walk.enter(name, fd, selected)
     }
 
     fn file(&mut self, name: &[u8], path: Vec<u8>, found: &Stat) -> Result<(), Error> {
@@ -170,7 +170,7 @@ impl<W: Write> Packer<'_, W> {
             return Err(refused(path, format!("its path is longer than {} bytes", self.limits.path)));
         }
         if entry.uid > MAX_ID || entry.gid > MAX_ID {
-            return Err(refused(path, format!("its owner ({}:{}) is nobody inside", entry.uid, entry.gid)));
+            return Err(refused(path, format!("its owner ({}:{}) does not exist inside", entry.uid, entry.gid)));
         }
         count(&mut self.packed.entries, 1, self.limits.entries, path, "entries")?;
         let attributes = entry.xattrs.iter().map(|(name, value)| (name.len() + value.len()) as u64).sum();

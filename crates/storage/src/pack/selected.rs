@@ -1,4 +1,4 @@
-//! Which parts of a disk are wanted, as a tree of names.
+//! The selected parts of a disk, as a tree of names.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -11,9 +11,9 @@ use crate::Error;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Selected {
-    /// It and all that is below.
+    /// This directory and everything below it.
     pub(super) all: bool,
-    /// Otherwise these names in it.
+    /// Otherwise these names in this directory.
     pub(super) below: BTreeMap<Vec<u8>, Selected>,
 }
 
@@ -22,19 +22,19 @@ impl Selected {
         Self { all: true, below: BTreeMap::new() }
     }
 
-    /// The parts of a selection that are there, and the paths that are not.
+    /// The parts of a selection that exist, and the paths that do not.
     pub(super) fn find(upper: BorrowedFd<'_>, selection: &Selection) -> Result<(Self, Vec<String>), Error> {
         let Selection::Paths(paths) = selection else { return Ok((Self::everything(), Vec::new())) };
-        let (mut wanted, mut missing) = (Self::default(), Vec::new());
+        let (mut selected, mut missing) = (Self::default(), Vec::new());
         for path in paths {
             let names = names(path)?;
-            if is_there(upper, &names).map_err(super::at("look for", path.as_bytes()))? {
-                wanted.add(&names);
+            if exists(upper, &names).map_err(super::at("look for", path.as_bytes()))? {
+                selected.add(&names);
             } else {
                 missing.push(path.clone());
             }
         }
-        Ok((wanted, missing))
+        Ok((selected, missing))
     }
 
     fn add(&mut self, names: &[&str]) {
@@ -57,8 +57,8 @@ fn names(path: &str) -> Result<Vec<&str>, Error> {
     Ok(names)
 }
 
-/// What is behind a link, or where the template's directory shows through unchanged, is not there.
-fn is_there(upper: BorrowedFd<'_>, names: &[&str]) -> std::io::Result<bool> {
+/// What is behind a link, or in a directory of the template that the sandbox did not change, does not exist here.
+fn exists(upper: BorrowedFd<'_>, names: &[&str]) -> std::io::Result<bool> {
     let Some((last, above)) = names.split_last() else { return Ok(true) };
     let directory = match dir_stack::open(upper, above.join("/").as_bytes()) {
         Err(e) if no_such(&e) => return Ok(false),
@@ -94,7 +94,7 @@ mod tests {
             let paths = paths.iter().map(|p| (*p).to_owned()).collect();
             Selected::find(top.as_fd(), &Selection::Paths(paths))
         };
-        let (wanted, missing) = find(&[
+        let (selected, missing) = find(&[
             "/home/user/artifacts/deep/",
             "home/user/artifacts",
             "home//user/artifacts/deep",
@@ -105,8 +105,8 @@ mod tests {
         ])
         .expect("found");
         assert_eq!(missing, ["srv/nothing", "link/user", "file/below"]);
-        assert_eq!(wanted.below.keys().collect::<Vec<_>>(), [b"home".as_slice(), b"link"]);
-        let artifacts = &wanted.below[b"home".as_slice()].below[b"user".as_slice()].below[b"artifacts".as_slice()];
+        assert_eq!(selected.below.keys().collect::<Vec<_>>(), [b"home".as_slice(), b"link"]);
+        let artifacts = &selected.below[b"home".as_slice()].below[b"user".as_slice()].below[b"artifacts".as_slice()];
         assert_eq!(artifacts, &Selected::everything());
         assert!(find(&["/"]).expect("the root").0.all);
         assert_eq!(find(&[]).expect("nothing"), (Selected::default(), Vec::new()));

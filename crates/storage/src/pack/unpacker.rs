@@ -72,10 +72,11 @@ impl<R: Read> Unpacker<'_, R> {
         count(&mut self.unpacked.bytes, held, self.limits.bytes, path, "bytes")?;
         let (above, name) = self.check_path(path)?;
         if entry.uid > MAX_ID || entry.gid > MAX_ID || entry.mode > 0o7777 {
-            return Err(refused(path, "its owner or mode is none that is ever packed"));
+            return Err(refused(path, "its owner or mode is never packed"));
         }
-        let known =
-            |(name, value): &(Vec<u8>, Vec<u8>)| attributes::travels(name) && value.len() <= attributes::LONGEST_VALUE;
+        let known = |(name, value): &(Vec<u8>, Vec<u8>)| {
+            attributes::is_packed(name) && value.len() <= attributes::LONGEST_VALUE
+        };
         if !entry.xattrs.iter().all(known) {
             return Err(refused(path, "it has an attribute that is never packed"));
         }
@@ -101,7 +102,7 @@ impl<R: Read> Unpacker<'_, R> {
         }
     }
 
-    /// The directory's path and the name in it, of a path that can only lie in the upper directory.
+    /// Splits a path, which must be in the upper directory, into directory and name.
     fn check_path<'p>(&self, path: &'p [u8]) -> Result<(&'p [u8], &'p [u8]), Error> {
         if path.len() > self.limits.path {
             return Err(refused(path, format!("its path is longer than {} bytes", self.limits.path)));
@@ -133,7 +134,7 @@ impl<R: Read> Unpacker<'_, R> {
         self.dirs.descend(name, fd).map_err(at("enter", path))
     }
 
-    /// Completes the directory we are in and goes up.
+    /// Completes the current directory and returns to its parent.
     fn leave(&mut self) -> Result<(), Error> {
         self.pending.complete(self.dirs.here(), self.dirs.path())?;
         self.dirs.ascend().map_err(at("leave a directory in", self.dirs.path()))
@@ -169,7 +170,7 @@ impl<R: Read> Unpacker<'_, R> {
         metadata::file(&file, entry)
     }
 
-    /// Another name of something that is there already.
+    /// Another name of an earlier entry.
     fn link(&mut self, entry: &Entry, name: &[u8]) -> Result<(), Error> {
         let (above, target) = self.check_path(&entry.link)?;
         let directory = self.dirs.open(above).map_err(at("open", above))?;

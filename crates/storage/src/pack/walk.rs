@@ -1,4 +1,4 @@
-//! The walk over a tree: by descriptors, one name at a time, following no link. However large the tree is, little is held.
+//! Walks over a tree by descriptors, one name at a time, following no link. Memory is bounded, however large the tree is.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -10,25 +10,25 @@ use super::selected::Selected;
 use super::{at, refused};
 use crate::Error;
 
-/// How files are opened to be read: without effect on them.
+/// Opens a file for reading without changing it.
 pub(super) const FILE: OFlags =
     OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOATIME).union(OFlags::CLOEXEC);
-/// How what has no contents is opened.
+/// Opens what has no content.
 pub(super) const CLOSED: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// Bytes of names that are held: those still to visit, and the first ones of files that have several.
+/// Bytes of names in memory: those still to visit, and the first names of files that have several.
 const MOST_HELD: usize = 256 << 20;
-/// What remembering such a file takes beside its path.
+/// Bytes for such a file besides its path.
 const KNOWN: usize = 96;
 
 pub(super) const CHANGED: &str = "it changed while it was read";
 
-/// What comes next.
+/// The next step of a walk.
 pub(super) enum Next {
-    /// A name in the directory we are in, and what is wanted of it.
+    /// A name in the current directory, and what of it is selected.
     Name(Vec<u8>, Selected),
-    /// Everything in this directory was met; it is to be left.
+    /// Everything in the current directory was visited; leave it.
     Leave,
-    /// The walk has ended.
+    /// The walk is complete.
     End,
 }
 
@@ -37,8 +37,8 @@ struct Names {
     /// Each ends with a zero.
     bytes: Vec<u8>,
     at: usize,
-    /// What is wanted of each; if there is no word of it, everything.
-    wanted: HashMap<Vec<u8>, Selected>,
+    /// What is selected of each name; everything, if it is not in here.
+    selected: HashMap<Vec<u8>, Selected>,
 }
 
 /// A file with several names: the path of the first, and how many others there may be.
@@ -49,7 +49,7 @@ struct Known {
 
 pub(super) struct Walk {
     pub(super) dirs: DirStack,
-    /// Bytes of the longest path: it bounds how deep the walk goes, and with it what is held on the way.
+    /// Bytes of the longest path: it bounds the depth of the walk, and with it the memory.
     longest: usize,
     levels: Vec<Names>,
     known: HashMap<(u64, u64), Known>,
@@ -57,40 +57,40 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// A walk that begins by entering a directory somewhere below `top`.
+    /// A walk that starts by entering a directory below `top`.
     pub(super) fn new(top: OwnedFd, longest: usize) -> Self {
         Self { dirs: DirStack::new(top), longest, levels: Vec::new(), known: HashMap::new(), held: 0 }
     }
 
     pub(super) fn next(&mut self) -> Next {
         match self.levels.last_mut().map(Names::next) {
-            Some(Some((name, wanted))) => Next::Name(name, wanted),
+            Some(Some((name, selected))) => Next::Name(name, selected),
             Some(None) => Next::Leave,
             None => Next::End,
         }
     }
 
-    /// Goes into a directory that was opened by its name here.
-    pub(super) fn enter(&mut self, name: &[u8], fd: OwnedFd, wanted: Selected) -> Result<(), Error> {
+    /// Enters a directory that was opened by its name in the current one.
+    pub(super) fn enter(&mut self, name: &[u8], fd: OwnedFd, selected: Selected) -> Result<(), Error> {
         let path = self.dirs.path_to(name);
         if path.len() > self.longest {
             return Err(refused(&path, format!("its path is longer than {} bytes", self.longest)));
         }
-        let names = if wanted.all { self.list(&fd, &path)? } else { some_names(wanted) };
+        let names = if selected.all { self.list(&fd, &path)? } else { selected_names(selected) };
         self.hold(names.bytes.len(), &path)?;
         self.dirs.descend(name, fd).map_err(at("enter", &path))?;
         self.levels.push(names);
         Ok(())
     }
 
-    /// Goes up again.
+    /// Returns to the parent directory.
     pub(super) fn leave(&mut self) -> Result<(), Error> {
         let names = self.levels.pop();
         self.held -= names.map_or(0, |names| names.bytes.len());
         self.dirs.ascend().map_err(at("leave a directory in", self.dirs.path()))
     }
 
-    /// The first name under which a file was met, if it has several and this is not the first.
+    /// The first name under which a file was visited, if this is another name of it.
     pub(super) fn first_name(&mut self, found: &Stat, path: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         if found.st_nlink < 2 {
             return Ok(None);
@@ -123,7 +123,7 @@ impl Walk {
                 return Err(refused(path, "there are too many names"));
             }
         }
-        Ok(Names { bytes, at: 0, wanted: HashMap::new() })
+        Ok(Names { bytes, at: 0, selected: HashMap::new() })
     }
 
     fn hold(&mut self, bytes: usize, path: &[u8]) -> Result<(), Error> {
@@ -137,17 +137,17 @@ impl Names {
         let rest = &self.bytes[self.at..];
         let name = rest[..rest.iter().position(|b| *b == 0)?].to_vec();
         self.at += name.len() + 1;
-        let wanted = self.wanted.remove(&name).unwrap_or_else(Selected::everything);
-        Some((name, wanted))
+        let selected = self.selected.remove(&name).unwrap_or_else(Selected::everything);
+        Some((name, selected))
     }
 }
 
-fn some_names(wanted: Selected) -> Names {
-    let bytes = wanted.below.keys().flat_map(|name| name.iter().copied().chain([0])).collect();
-    Names { bytes, at: 0, wanted: wanted.below.into_iter().collect() }
+fn selected_names(selected: Selected) -> Names {
+    let bytes = selected.below.keys().flat_map(|name| name.iter().copied().chain([0])).collect();
+    Names { bytes, at: 0, selected: selected.below.into_iter().collect() }
 }
 
-/// What was opened is what was looked at.
+/// Checks that what was opened is what `stat` saw.
 pub(super) fn same(fd: &OwnedFd, found: &Stat, path: &[u8]) -> Result<(), Error> {
     let opened = fstat(fd).map_err(at("look at", path))?;
     let identity = |s: &Stat| (s.st_dev, s.st_ino, s.st_mode, s.st_size);

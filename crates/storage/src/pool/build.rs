@@ -1,4 +1,4 @@
-//! A root filesystem that is being made: a build, or a layer on the way to one. It becomes what it shall be at once and whole, or not at all.
+//! A root filesystem that is being created: a build or a layer. It gets its name when it is complete, or is removed.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -9,43 +9,48 @@ use cabana_jail::btrfs;
 use rustix::fs::{Mode, OFlags, RenameFlags, openat, renameat_with, syncfs};
 
 use super::image::at;
-use super::{DIRECTORY, Inner, Kind, Shelf, blocking};
+use super::{DIRECTORY, Inner, Kind, TreeDir, blocking};
 use crate::Error;
 
-/// How the names of unfinished trees begin; they are removed when the pool is opened.
+/// Prefix of unfinished trees; they are removed when the pool is opened.
 pub(super) const UNFINISHED: &str = ".new-";
-/// The directory of a tree that is the root of its filesystem.
+/// The directory of a tree that is the root filesystem.
 pub(super) const ROOTFS: &str = "rootfs";
 
 /// A root filesystem that is not finished; dropping it removes it.
 #[derive(Debug)]
 pub struct NewTree {
     pool: Arc<Inner>,
-    shelf: Shelf,
-    /// What it will be called.
+    tree_dir: TreeDir,
+    /// Its final name.
     name: String,
-    /// What it is called.
+    /// Its name until then.
     working: String,
     rootfs: PathBuf,
     finished: bool,
 }
 
 impl NewTree {
-    /// Begins an empty one, or a copy of one that is there.
-    pub(super) fn make(pool: Arc<Inner>, shelf: Shelf, name: String, from: Option<OwnedFd>) -> Result<Self, Error> {
+    /// Begins an empty tree, or a copy of another.
+    pub(super) fn make(
+        pool: Arc<Inner>,
+        tree_dir: TreeDir,
+        name: String,
+        from: Option<OwnedFd>,
+    ) -> Result<Self, Error> {
         pool.check_space()?;
         let working = format!("{UNFINISHED}{name}-{:08x}", rand::random::<u32>());
-        let rootfs = pool.shelf_path(shelf).join(&working).join(ROOTFS);
+        let rootfs = pool.tree_dir_path(tree_dir).join(&working).join(ROOTFS);
         match from {
             Some(from) => {
-                pool.copy(&from, (pool.shelf(shelf), &working), false).map_err(at("copy a tree to", &rootfs))?;
-                Ok(Self { pool, shelf, name, working, rootfs, finished: false })
+                pool.copy(&from, (pool.tree_dir(tree_dir), &working), false).map_err(at("copy a tree to", &rootfs))?;
+                Ok(Self { pool, tree_dir, name, working, rootfs, finished: false })
             }
             None => {
-                pool.make_directory(pool.shelf(shelf), &working, None).map_err(at("create", &rootfs))?;
-                let new = Self { pool, shelf, name, working, rootfs, finished: false };
+                pool.make_directory(pool.tree_dir(tree_dir), &working, None).map_err(at("create", &rootfs))?;
+                let new = Self { pool, tree_dir, name, working, rootfs, finished: false };
                 new.pool
-                    .open_directory(new.pool.shelf(shelf), &new.working)
+                    .open_directory(new.pool.tree_dir(tree_dir), &new.working)
                     .and_then(|d| super::make_open_directory(&d, ROOTFS))
                     .map_err(at("create", &new.rootfs))?;
                 Ok(new)
@@ -61,30 +66,30 @@ impl NewTree {
     /// The same, open.
     pub fn open(&self) -> Result<OwnedFd, Error> {
         let name = format!("{}/{ROOTFS}", self.working);
-        beneath::open(self.pool.shelf(self.shelf), name.as_str(), DIRECTORY, Mode::empty(), Resolve::NoLinks)
+        beneath::open(self.pool.tree_dir(self.tree_dir), name.as_str(), DIRECTORY, Mode::empty(), Resolve::NoLinks)
             .map_err(at("open", &self.rootfs))
     }
 
-    /// Writes everything to disk, makes it read-only and gives it its name. If another of this name came first, that one stays.
+    /// Flushes everything to disk, makes the tree read-only and renames it to its final name. If a layer of this name exists already, that one stays.
     pub async fn commit(self) -> Result<(), Error> {
         blocking(move || self.commit_now()).await
     }
 
     fn commit_now(mut self) -> Result<(), Error> {
-        let shelf = self.pool.shelf(self.shelf);
+        let tree_dir = self.pool.tree_dir(self.tree_dir);
         let path = self.rootfs.as_path();
-        // Content first: a tree that has its name after a power failure must have its files as well.
-        syncfs(shelf).map_err(at("flush", path))?;
+        // Content before name: after a power failure, a tree that has its name must be complete.
+        syncfs(tree_dir).map_err(at("flush", path))?;
         if let Kind::Btrfs(_) = self.pool.kind {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let top = openat(shelf, self.working.as_str(), flags, Mode::empty()).map_err(at("open", path))?;
+            let top = openat(tree_dir, self.working.as_str(), flags, Mode::empty()).map_err(at("open", path))?;
             btrfs::set_readonly(&top).map_err(at("make read-only", path))?;
         }
-        match renameat_with(shelf, self.working.as_str(), shelf, self.name.as_str(), RenameFlags::NOREPLACE) {
-            Err(rustix::io::Errno::EXIST) if self.shelf == Shelf::Layers => return Ok(()),
+        match renameat_with(tree_dir, self.working.as_str(), tree_dir, self.name.as_str(), RenameFlags::NOREPLACE) {
+            Err(rustix::io::Errno::EXIST) if self.tree_dir == TreeDir::Layers => return Ok(()),
             renamed => renamed.map_err(at("rename", path))?,
         }
-        let flushed = syncfs(shelf).map_err(at("flush", path));
+        let flushed = syncfs(tree_dir).map_err(at("flush", path));
         self.finished = true;
         flushed
     }
@@ -95,11 +100,11 @@ impl Drop for NewTree {
         if self.finished {
             return;
         }
-        let (pool, shelf) = (Arc::clone(&self.pool), self.shelf);
+        let (pool, tree_dir) = (Arc::clone(&self.pool), self.tree_dir);
         let name = std::mem::take(&mut self.working);
         let remove = move || {
-            if let Err(error) = pool.remove_directory(pool.shelf(shelf), &pool.shelf_path(shelf), &name) {
-                tracing::warn!(%error, name, "an unfinished tree is left until the next start");
+            if let Err(error) = pool.remove_directory(pool.tree_dir(tree_dir), &pool.tree_dir_path(tree_dir), &name) {
+                tracing::warn!(%error, name, "could not remove an unfinished tree; the next start removes it");
             }
         };
         match tokio::runtime::Handle::try_current() {

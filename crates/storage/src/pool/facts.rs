@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use super::image;
 use cabana_fs::program;
 use cabana_types::Fact;
+
+use super::image;
 
 /// The base template and a few sandboxes fit into this.
 const COMFORTABLE: u64 = 10 << 30;

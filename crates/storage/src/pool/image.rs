@@ -1,4 +1,4 @@
-//! The pool as a btrfs image file: made sparse, mounted through a loop device that is released by itself when it is unmounted.
+//! The pool as a sparse btrfs image file, mounted through a loop device that the kernel releases when it is unmounted.
 
 use std::fs::File;
 use std::io;
@@ -12,21 +12,21 @@ use cabana_fs::program;
 
 use crate::Error;
 
-/// Smaller than this, btrfs is no use.
+/// btrfs is not usable on less.
 pub(super) const SMALLEST: u64 = 2 << 30;
 const LARGEST_DEFAULT: u64 = 1 << 40;
 
-/// Where the image is.
+/// The path of the image.
 pub(super) fn path(data_dir: &Path) -> PathBuf {
     data_dir.join("pool.img")
 }
 
-/// How large to make the image, if nobody said: it must not be able to fill the disk around it.
+/// The size of the image if none is configured: it must not be able to fill the disk around it.
 pub(super) fn default_size(free: u64) -> u64 {
     (free / 10).saturating_mul(8).clamp(SMALLEST, LARGEST_DEFAULT)
 }
 
-/// Makes the image. It has its name only once it is whole, so that a crash in between leaves nothing that looks like a pool.
+/// Creates the image. It gets its name when it is complete, so that a crash leaves nothing that looks like a pool.
 pub(super) fn make(data_dir: &Path, size: u64) -> Result<(), Error> {
     let unfinished = data_dir.join("pool.img.new");
     let image = path(data_dir);
@@ -39,7 +39,7 @@ pub(super) fn make(data_dir: &Path, size: u64) -> Result<(), Error> {
         rustix::fs::fchmod(&file, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
             .map_err(at("protect", &unfinished))?;
         file.set_len(size).map_err(at("extend", &unfinished))?;
-        // Metadata twice: a flipped bit on the disk below costs a block, not everybody's files.
+        // Duplicate metadata: a flipped bit on the disk below costs a block, not everybody's files.
         let options = ["-q", "-L", "cabana", "-d", "single", "-m", "dup"].map(std::ffi::OsStr::new);
         program::run("mkfs.btrfs", &[&options[..], &[unfinished.as_os_str()]].concat())?;
         cabana_fs::atomic::publish(&file, &unfinished, &image).map_err(at("rename", &unfinished))
@@ -50,11 +50,10 @@ pub(super) fn make(data_dir: &Path, size: u64) -> Result<(), Error> {
     made
 }
 
-/// Mounts the image. `mount` takes the loop device that already serves the image, if there is one: two devices over one file would
-/// ruin it.
+/// Mounts the image. `mount` reuses a loop device that already serves the image: two devices over one file would corrupt it.
 pub(super) fn mount(data_dir: &Path, target: &Path) -> Result<(), Error> {
     let image = path(data_dir);
-    // A commit every 5 s: what disks use is known, and space of deleted ones free, that soon.
+    // Commit every 5 s: usage is known, and the space of deleted disks is free, that soon.
     let options = ["-t", "btrfs", "-o", "loop,noatime,discard=async,commit=5"].map(std::ffi::OsStr::new);
     program::run("mount", &[&options[..], &[image.as_os_str(), target.as_os_str()]].concat())?;
     Ok(())
@@ -63,15 +62,15 @@ pub(super) fn mount(data_dir: &Path, target: &Path) -> Result<(), Error> {
 /// What is mounted on a directory.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Mounted {
-    /// Nothing.
+    /// Nothing is mounted.
     Nothing,
     /// The image of this data directory.
     Image,
-    /// Something else, from there.
+    /// Something else, with its source.
     Other(String),
 }
 
-/// Looks at what is mounted on `target`, which lies in `data_dir`.
+/// What is mounted on `target`, which is in `data_dir`.
 pub(super) fn mounted(data_dir: &Path, target: &Path) -> Result<Mounted, Error> {
     let here = match mount_id(target) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Mounted::Nothing),
@@ -90,18 +89,18 @@ pub(super) fn mounted(data_dir: &Path, target: &Path) -> Result<Mounted, Error> 
 }
 
 fn mount_id(path: &Path) -> io::Result<u64> {
-    let directory = rustix::fs::open(path, super::PLACE, rustix::fs::Mode::empty())?;
+    let directory = rustix::fs::open(path, super::PATH_ONLY, rustix::fs::Mode::empty())?;
     Ok(statx(directory.as_fd(), "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?.stx_mnt_id)
 }
 
-/// The filesystem and its source of one mount in the text of `mountinfo`.
+/// Filesystem type and source of one mount in the text of `mountinfo`.
 fn source_of(table: &str, id: u64) -> Option<(&str, &str)> {
     let line = table.lines().find(|l| l.split(' ').next().and_then(|n| n.parse().ok()) == Some(id))?;
     let mut fields = line.split_once(" - ")?.1.split(' ');
     Some((fields.next()?, fields.next()?))
 }
 
-/// Whether a loop device's file is the image. A file that was deleted under it is not.
+/// Whether a loop device serves the image. If its file was deleted, it does not.
 fn serves(device: &str, image: &Path) -> bool {
     let Ok(backing) = std::fs::read_to_string(format!("/sys/class/block/{device}/loop/backing_file")) else {
         return false;

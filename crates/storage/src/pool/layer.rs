@@ -1,5 +1,5 @@
-//! Layers: root filesystems as the steps of builds leave them, by the key of everything that made them. Each is a whole tree that shares what it has not changed with the one before, so that
-//! none depends on another and any of them may be removed at any time.
+//! Layers: root filesystems as build steps leave them, by a key of everything that went into them. Each is a complete tree that shares
+//! unchanged blocks with the one before, so none depends on another and any of them can be removed at any time.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,36 +13,36 @@ use tokio_util::sync::CancellationToken;
 
 use super::build::{NewTree, ROOTFS};
 use super::image::at;
-use super::{DIRECTORY, Disk, Inner, PLACE, Pool, Shelf, blocking};
+use super::{DIRECTORY, Disk, Inner, PATH_ONLY, Pool, TreeDir, blocking};
 use crate::Error;
 use crate::pack::{self, Limits, Merged};
 
-/// A root filesystem of the pool that cannot be changed.
+/// A read-only root filesystem of the pool.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Tree {
     /// What a template's sandboxes start from.
     Build(BuildId),
-    /// What a step of a build left, by its key: lower-case letters and digits.
+    /// The result of one build step, by its key: lower-case letters and digits.
     Layer(String),
 }
 
 impl Tree {
-    fn place(&self) -> (Shelf, &str) {
+    fn location(&self) -> (TreeDir, &str) {
         match self {
-            Tree::Build(build) => (Shelf::Templates, build.as_str()),
-            Tree::Layer(key) => (Shelf::Layers, key),
+            Tree::Build(build) => (TreeDir::Templates, build.as_str()),
+            Tree::Layer(key) => (TreeDir::Layers, key),
         }
     }
 }
 
 impl Pool {
-    /// Begins a layer: an empty one, or a copy of another tree to be changed.
+    /// Begins a layer: empty, or a copy of another tree.
     pub async fn begin_layer(&self, key: &str, from: Option<&Tree>) -> Result<NewTree, Error> {
         let (pool, key, from) = (Arc::clone(&self.inner), key.to_owned(), from.cloned());
         blocking(move || {
             check_key(&key)?;
             let from = from.map(|tree| pool.open_subvolume(&tree)).transpose()?;
-            NewTree::make(pool, Shelf::Layers, key, from)
+            NewTree::make(pool, TreeDir::Layers, key, from)
         })
         .await
     }
@@ -57,9 +57,9 @@ impl Pool {
     pub async fn read_tree(&self, tree: &Tree) -> Result<OwnedFd, Error> {
         let (pool, tree) = (Arc::clone(&self.inner), tree.clone());
         blocking(move || {
-            let (shelf, name) = tree.place();
+            let (tree_dir, name) = tree.location();
             let root = format!("{name}/{ROOTFS}");
-            beneath::open(pool.shelf(shelf), root.as_str(), DIRECTORY, Mode::empty(), Resolve::NoLinks)
+            beneath::open(pool.tree_dir(tree_dir), root.as_str(), DIRECTORY, Mode::empty(), Resolve::NoLinks)
                 .map_err(at("open", &pool.tree_path(&tree)))
         })
         .await
@@ -70,12 +70,12 @@ impl Pool {
         let (pool, name, from) = (Arc::clone(&self.inner), build.to_string(), from.clone());
         blocking(move || {
             let from = pool.open_subvolume(&from)?;
-            NewTree::make(pool, Shelf::Templates, name, Some(from))
+            NewTree::make(pool, TreeDir::Templates, name, Some(from))
         })
         .await
     }
 
-    /// Keeps the disk of a sandbox that is not up, a whole root filesystem, as a layer. Kept already is fine.
+    /// Stores the disk of a sandbox that is not running, a complete root filesystem, as a layer. A layer that exists already stays.
     pub async fn layer_from_disk(&self, id: &SandboxId, key: &str) -> Result<(), Error> {
         let (pool, id, to) = (Arc::clone(&self.inner), id.clone(), Tree::Layer(key.to_owned()));
         blocking(move || {
@@ -88,7 +88,7 @@ impl Pool {
         .await
     }
 
-    /// Makes a layer of a snapshot: the build that its sandbox started from, with what the sandbox changed in it.
+    /// Creates a layer from a snapshot: the build that its sandbox started from, with the sandbox's changes.
     pub async fn layer_from_snapshot(
         &self,
         snapshot: &TemplateId,
@@ -108,7 +108,7 @@ impl Pool {
         Ok(merged)
     }
 
-    /// Makes a sandbox's disk of a whole tree; the directory is its root.
+    /// Creates a sandbox's disk from a complete tree; the directory is its root.
     pub async fn disk_from_tree(&self, tree: &Tree, id: &SandboxId, limit_bytes: u64) -> Result<Disk, Error> {
         let (pool, tree, id) = (Arc::clone(&self.inner), tree.clone(), id.clone());
         blocking(move || {
@@ -119,7 +119,7 @@ impl Pool {
                 .and_then(|()| {
                     let root = format!("{id}/{ROOTFS}");
                     Ok(Disk {
-                        dir: beneath::open(&pool.sandboxes, root.as_str(), PLACE, Mode::empty(), Resolve::NoLinks)?,
+                        dir: beneath::open(&pool.sandboxes, root.as_str(), PATH_ONLY, Mode::empty(), Resolve::NoLinks)?,
                     })
                 })
                 .map_err(at("copy a tree to", &pool.sandboxes_path().join(id.as_str())))
@@ -127,12 +127,12 @@ impl Pool {
         .await
     }
 
-    /// What must stay free on the disk around the pool for it to be safe: twice what new disks need. Below this, nothing is kept that can be made again.
+    /// What must stay free on the disk around the pool: twice the reserve for new disks. Below this, caches are removed.
     pub fn spare(&self) -> u64 {
         self.inner.reserve.saturating_mul(2)
     }
 
-    /// Whether so little space is left that what can be made again should go, before sandboxes are refused.
+    /// Whether so little space is left that caches should be removed, before sandboxes are refused.
     pub async fn is_short(&self) -> Result<bool, Error> {
         let (pool, spare) = (Arc::clone(&self.inner), self.spare());
         blocking(move || {
@@ -145,17 +145,17 @@ impl Pool {
     /// All layers.
     pub async fn layers(&self) -> Result<Vec<String>, Error> {
         let pool = Arc::clone(&self.inner);
-        blocking(move || pool.list(&pool.layers, &pool.shelf_path(Shelf::Layers)))
+        blocking(move || pool.list(&pool.layers, &pool.tree_dir_path(TreeDir::Layers)))
             .await
             .map(|names: Vec<String>| names.into_iter().filter(|name| check_key(name).is_ok()).collect())
     }
 
-    /// Removes a layer; one that is not there is fine.
+    /// Deletes a layer, if it is there.
     pub async fn delete_layer(&self, key: &str) -> Result<(), Error> {
         let (pool, key) = (Arc::clone(&self.inner), key.to_owned());
         blocking(move || {
             check_key(&key)?;
-            let path = pool.shelf_path(Shelf::Layers);
+            let path = pool.tree_dir_path(TreeDir::Layers);
             pool.remove_directory(&pool.layers, &path, &key).map_err(at("delete", &path.join(&key)))
         })
         .await
@@ -164,21 +164,21 @@ impl Pool {
 
 impl Inner {
     fn tree_path(&self, tree: &Tree) -> PathBuf {
-        let (shelf, name) = tree.place();
-        self.shelf_path(shelf).join(name)
+        let (tree_dir, name) = tree.location();
+        self.tree_dir_path(tree_dir).join(name)
     }
 
     fn open_subvolume(&self, tree: &Tree) -> Result<OwnedFd, Error> {
-        let (shelf, name) = tree.place();
-        beneath::open(self.shelf(shelf), name, DIRECTORY, Mode::empty(), Resolve::NoLinks)
+        let (tree_dir, name) = tree.location();
+        beneath::open(self.tree_dir(tree_dir), name, DIRECTORY, Mode::empty(), Resolve::NoLinks)
             .map_err(|e| at("open", &self.tree_path(tree))(e))
     }
 
-    /// The kernel writes what the copy has before it makes it: no flush is needed for a copy that outlives a power failure whole.
+    /// The kernel flushes the source before it takes the snapshot, so the copy survives a power failure without another flush.
     fn copy_tree(&self, from: &OwnedFd, to: &Tree) -> Result<(), Error> {
         self.check_space()?;
-        let (shelf, name) = to.place();
-        match self.copy(from, (self.shelf(shelf), name), true) {
+        let (tree_dir, name) = to.location();
+        match self.copy(from, (self.tree_dir(tree_dir), name), true) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             copied => copied.map_err(at("copy a tree to", &self.tree_path(to))),
         }

@@ -1,5 +1,5 @@
-//! Directory trees of a pool without subvolumes: removing and measuring them. Their content belongs to sandboxes, so nothing in them is
-//! opened by more than one name at a time and no link is followed.
+//! Directory trees of a pool without subvolumes: removing and measuring them. Their content belongs to sandboxes, so they are walked one
+//! name at a time and no link is followed.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,7 +18,7 @@ pub(super) fn names(directory: impl AsFd) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
-        // A name that is not text is none of ours.
+        // We create no names that are not UTF-8.
         if let Ok(name) = entry.file_name().to_str()
             && name != "."
             && name != ".."
@@ -29,7 +29,7 @@ pub(super) fn names(directory: impl AsFd) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Removes a tree; one that is not there is fine.
+/// Removes a tree, if it is there.
 pub(super) fn remove(parent: &std::path::Path, name: &str) -> io::Result<()> {
     // The standard library descends by descriptor and never through a link.
     match std::fs::remove_dir_all(parent.join(name)) {
@@ -57,7 +57,7 @@ fn sum(directory: BorrowedFd<'_>, left: &mut u32, depth: u32) -> io::Result<u64>
             break;
         }
         *left -= 1;
-        // What vanished meanwhile counts nothing.
+        // Removed since the directory was read.
         let Ok(found) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         bytes += u64::try_from(found.st_blocks).unwrap_or(0) * 512;
         if FileType::from_raw_mode(found.st_mode) == FileType::Directory

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cabana_storage::Error;
-use cabana_storage::cold::{ColdConfig, ColdStore, Digest, Manifest, Patience, Source};
+use cabana_storage::cold::{ColdConfig, ColdStore, Digest, Manifest, Source, Timeouts};
 use cabana_storage::pack::{Limits, Packed, Selection, Unpacked};
 use cabana_types::SandboxId;
 use cabana_types::error;
@@ -267,8 +267,8 @@ async fn lasting_faults_end_in_time() {
     let server = Server::start().await;
     let store = ColdStore::open(&server.config()).await.expect("a store");
     // Where nothing hangs there is time: on a busy machine a slow answer is not a fault.
-    let patient = Patience { stall: Duration::from_secs(15), ..server.config().patience };
-    let patient = ColdStore::open(&ColdConfig { patience: patient, ..server.config() }).await.expect("a store");
+    let patient = Timeouts { stall: Duration::from_secs(15), ..server.config().timeouts };
+    let patient = ColdStore::open(&ColdConfig { timeouts: patient, ..server.config() }).await.expect("a store");
     let faults = [
         (Call::Create, Fault::Status(500)),
         (Call::Create, Fault::Endless),
@@ -341,7 +341,7 @@ async fn a_store_that_changes_bytes_is_found_out() {
 async fn cancelling_ends_at_once() {
     let place = Place::new(40 * MIB);
     let server = Server::start().await;
-    let config = ColdConfig { patience: Default::default(), ..server.config() };
+    let config = ColdConfig { timeouts: Default::default(), ..server.config() };
     let store = ColdStore::open(&config).await.expect("a store");
     for call in [Call::Create, Call::Part, Call::Complete, Call::Head, Call::Get] {
         server.recover();

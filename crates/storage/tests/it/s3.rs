@@ -10,7 +10,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::Response;
-use cabana_storage::cold::{ColdConfig, Patience};
+use cabana_storage::cold::{ColdConfig, Timeouts};
 use cabana_types::Secret;
 use futures::{StreamExt, stream};
 use sha2::{Digest, Sha256};
@@ -87,7 +87,7 @@ impl Server {
             key_id: Some(KEY.to_owned()),
             secret: Some(Secret::new("secret")),
             allow_http: true,
-            patience: Patience { stall: Duration::from_secs(1), retry: Duration::from_secs(4) },
+            timeouts: Timeouts { stall: Duration::from_secs(1), retry: Duration::from_secs(4) },
             ..ColdConfig::default()
         }
     }

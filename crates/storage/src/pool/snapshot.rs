@@ -1,4 +1,4 @@
-//! Copies of disks: snapshots of subvolumes, whose cost does not depend on how much is in them.
+//! Snapshots of disks. They are snapshots of subvolumes, whose cost does not depend on how much is in them.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,12 +15,12 @@ use super::{DIRECTORY, Disk, Inner, Kind, Pool, blocking};
 use crate::Error;
 
 impl Pool {
-    /// Whether disks can be copied.
+    /// Whether snapshots are supported.
     pub fn copies(&self) -> bool {
         matches!(self.inner.kind, Kind::Btrfs(_))
     }
 
-    /// Keeps a copy of a sandbox's disk that cannot be changed. Copied already is fine.
+    /// Takes a read-only snapshot of a sandbox's disk. A snapshot that exists already stays.
     pub async fn take_snapshot(&self, id: &SandboxId, snapshot: &TemplateId) -> Result<(), Error> {
         let (pool, id, snapshot) = (Arc::clone(&self.inner), id.clone(), snapshot.clone());
         blocking(move || {
@@ -32,13 +32,13 @@ impl Pool {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
                 copied => copied.map_err(at("copy a disk to", &path))?,
             }
-            // What was promised to be kept outlives a power failure.
+            // It must survive a power failure once this returns.
             syncfs(&pool.snapshots).map_err(at("flush", &path))
         })
         .await
     }
 
-    /// Makes a sandbox's disk of a snapshot.
+    /// Creates a sandbox's disk from a snapshot.
     pub async fn disk_from_snapshot(
         &self,
         snapshot: &TemplateId,
@@ -58,7 +58,7 @@ impl Pool {
         .await
     }
 
-    /// Removes a snapshot; one that is not there is fine.
+    /// Deletes a snapshot, if it is there.
     pub async fn delete_snapshot(&self, snapshot: &TemplateId) -> Result<(), Error> {
         let (pool, snapshot) = (Arc::clone(&self.inner), snapshot.clone());
         blocking(move || {
@@ -75,7 +75,7 @@ impl Pool {
         blocking(move || pool.list(&pool.snapshots, &pool.snapshots_path())).await
     }
 
-    /// Sets what a sandbox may write. One that has no disk is fine.
+    /// Sets the limit of a sandbox's disk, if it has one.
     pub async fn resize_disk(&self, id: &SandboxId, limit_bytes: u64) -> Result<(), Error> {
         let (pool, id) = (Arc::clone(&self.inner), id.clone());
         blocking(move || match pool.limit(id.as_str(), limit_bytes) {
@@ -98,7 +98,7 @@ impl Pool {
         .await
     }
 
-    /// Writes a disk to the medium, so that it outlives a power failure. One that is not there is fine.
+    /// Flushes a disk, if there is one, so that it survives a power failure.
     pub async fn flush_disk(&self, id: &SandboxId) -> Result<(), Error> {
         let (pool, id) = (Arc::clone(&self.inner), id.clone());
         blocking(move || {
@@ -128,7 +128,7 @@ impl Inner {
         Ok(beneath::open(source.0, Path::new(source.1), DIRECTORY, Mode::empty(), Resolve::NoLinks)?)
     }
 
-    /// Copies a subvolume to a place of the pool.
+    /// Snapshots a subvolume into a directory of the pool.
     pub(super) fn copy(&self, source: &OwnedFd, target: (&OwnedFd, &str), read_only: bool) -> io::Result<()> {
         if self.kind == Kind::Plain {
             let text = "disks cannot be copied in a pool of plain directories: use a btrfs pool";
@@ -137,7 +137,7 @@ impl Inner {
         btrfs::snapshot(source, target.0, target.1, read_only)
     }
 
-    /// Sets what a disk may have written; nothing where limits are not enforced.
+    /// Sets the limit of a disk, where limits are enforced.
     pub(super) fn limit(&self, id: &str, bytes: u64) -> io::Result<()> {
         match self.kind {
             Kind::Plain | Kind::Btrfs(QuotaState::Off) => Ok(()),

@@ -1,4 +1,4 @@
-//! Where a pool is: finding, making, mounting and unmounting it.
+//! Setting up a pool: finding, creating, mounting and unmounting it.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -13,21 +13,21 @@ use cabana_jail::btrfs::{self, QuotaState};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstatvfs};
 
 use super::image::{Mounted, at};
-use super::{DIRECTORY, Inner, Kind, PoolConfig, PoolKind, Shelf, build, image, tree};
+use super::{DIRECTORY, Inner, Kind, PoolConfig, PoolKind, TreeDir, build, image, tree};
 use crate::Error;
 
-/// Nothing new is made when the disk has less free than a twentieth of it, within these bounds.
+/// Nothing new is created when less than a twentieth of the disk is free, within these bounds.
 const SMALLEST_RESERVE: u64 = 256 << 20;
 const LARGEST_RESERVE: u64 = 2 << 30;
 
-/// Nobody but root looks into a pool: it contains set-uid programs.
+/// Only root may enter a pool: it contains set-uid programs.
 const PRIVATE: Mode = Mode::RWXU;
 
 pub(super) fn open(data_dir: &Path, config: PoolConfig) -> Result<Inner, Error> {
     std::fs::create_dir_all(data_dir).map_err(at("create", data_dir))?;
     let data_dir = &std::path::absolute(data_dir).map_err(at("find", data_dir))?;
     let data = rustix::fs::open(data_dir, DIRECTORY, Mode::empty()).map_err(at("open", data_dir))?;
-    // Two servers that start at once must not both make the image.
+    // Two servers that start at the same time must not both create the image.
     flock(&data, FlockOperation::LockExclusive).map_err(at("lock", data_dir))?;
     let opened = open_locked(data_dir, data, config);
     if let Ok(inner) = &opened {
@@ -38,7 +38,7 @@ pub(super) fn open(data_dir: &Path, config: PoolConfig) -> Result<Inner, Error> 
 
 fn open_locked(data_dir: &Path, data: OwnedFd, config: PoolConfig) -> Result<Inner, Error> {
     let path = data_dir.join("pool");
-    let kind = settle(data_dir, &path, &data, config)?;
+    let kind = choose_kind(data_dir, &path, &data, config)?;
     make_private(&path)?;
     let root = open_in(&path, DIRECTORY)?;
     let kind = match kind {
@@ -67,20 +67,20 @@ fn open_locked(data_dir: &Path, data: OwnedFd, config: PoolConfig) -> Result<Inn
         leftover: Mutex::new(VecDeque::new()),
         deleted: AtomicBool::new(false),
     };
-    sweep(&inner)?;
+    remove_leftovers(&inner)?;
     Ok(inner)
 }
 
-/// Decides what the pool is, and makes and mounts the image if that is it. Whether quotas are on is not known yet.
-fn settle(data_dir: &Path, path: &Path, data: &OwnedFd, config: PoolConfig) -> Result<Kind, Error> {
+/// Decides what kind of pool it is, and creates and mounts the image if it is one. Whether quotas are on is not known yet.
+fn choose_kind(data_dir: &Path, path: &Path, data: &OwnedFd, config: PoolConfig) -> Result<Kind, Error> {
     let btrfs = Kind::Btrfs(QuotaState::Off);
     match image::mounted(data_dir, path)? {
         Mounted::Image if config.kind == PoolKind::Plain => {
             return Err(Error::Unsupported(format!("unmount {} to have a plain pool there", path.display())));
         }
         Mounted::Image if !is_read_only(path)? => return Ok(btrfs),
-        // The kernel does this to a pool when the disk under it is full. Mounted anew it is as it was a few seconds before.
-        Mounted::Image => detach(path).map_err(|_| {
+        // The kernel does this when the disk under the pool is full. After a remount it is as it was a few seconds before.
+        Mounted::Image => unmount_when_idle(path).map_err(|_| {
             Error::Unsupported(format!(
                 "{} has become read-only, probably because the disk was full: free some space and end all sandboxes",
                 path.display()
@@ -100,8 +100,8 @@ fn settle(data_dir: &Path, path: &Path, data: &OwnedFd, config: PoolConfig) -> R
         if btrfs::is_btrfs(data).map_err(at("look at", data_dir))? {
             return Ok(btrfs);
         }
-        // An image would be mounted over a plain pool and hide it.
-        if holds_something(path) {
+        // An image would be mounted over the plain pool and hide it.
+        if has_content(path) {
             return match config.kind {
                 PoolKind::Auto => Ok(Kind::Plain),
                 _ => Err(Error::Unsupported(format!("{} is a plain pool: move it away first", path.display()))),
@@ -109,7 +109,7 @@ fn settle(data_dir: &Path, path: &Path, data: &OwnedFd, config: PoolConfig) -> R
         }
     }
     match mount_image(data_dir, path, data, has_image, config.image_size) {
-        // What is in an image that cannot be mounted must not seem to be gone.
+        // The content of an image that cannot be mounted must not seem to be gone.
         Err(error) if config.kind == PoolKind::Btrfs || has_image => Err(error),
         Err(error) => {
             let error = cabana_types::error::chain(&error);
@@ -146,15 +146,15 @@ pub(super) fn unmount(data_dir: &Path) -> Result<bool, Error> {
             Err(Error::Unsupported(format!("{source} is mounted on {}, which is not a pool", path.display())))
         }
         Mounted::Image => {
-            detach(&path).map_err(at("unmount", &path))?;
+            unmount_when_idle(&path).map_err(at("unmount", &path))?;
             Ok(true)
         }
     }
 }
 
-/// Unmounts. A process that was just started has copies of our descriptors until it runs its own program, so "busy" is believed only
+/// Unmounts. A process that was just started has copies of our descriptors until it executes its own program, so "busy" is an error only
 /// when it lasts.
-fn detach(path: &Path) -> rustix::io::Result<()> {
+fn unmount_when_idle(path: &Path) -> rustix::io::Result<()> {
     let end = Instant::now() + Duration::from_secs(2);
     loop {
         match rustix::mount::unmount(path, rustix::mount::UnmountFlags::empty()) {
@@ -164,7 +164,7 @@ fn detach(path: &Path) -> rustix::io::Result<()> {
     }
 }
 
-/// Turns quotas on, if they are not.
+/// Enables quotas, if they are not.
 fn quotas(root: &OwnedFd) -> QuotaState {
     match btrfs::enable_quota(root) {
         Ok(state) => state,
@@ -180,33 +180,33 @@ fn is_read_only(path: &Path) -> Result<bool, Error> {
     Ok(state.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
 }
 
-/// Removes what an earlier server left: unfinished trees, and the quota groups of subvolumes that are gone.
-fn sweep(inner: &Inner) -> Result<(), Error> {
-    for shelf in [Shelf::Templates, Shelf::Layers] {
-        let path = inner.shelf_path(shelf);
-        for name in tree::names(inner.shelf(shelf)).map_err(at("list", &path))? {
+/// Removes what an earlier server left: unfinished trees, and quota groups of deleted subvolumes.
+fn remove_leftovers(inner: &Inner) -> Result<(), Error> {
+    for tree_dir in [TreeDir::Templates, TreeDir::Layers] {
+        let path = inner.tree_dir_path(tree_dir);
+        for name in tree::names(inner.tree_dir(tree_dir)).map_err(at("list", &path))? {
             if name.starts_with(build::UNFINISHED)
-                && let Err(error) = inner.remove_directory(inner.shelf(shelf), &path, &name)
+                && let Err(error) = inner.remove_directory(inner.tree_dir(tree_dir), &path, &name)
             {
                 tracing::warn!(%error, name, "an unfinished tree could not be removed");
             }
         }
     }
-    sweep_quotas(inner);
+    remove_stale_qgroups(inner);
     Ok(())
 }
 
-/// Removes the quota groups of subvolumes that are gone.
-pub(super) fn sweep_quotas(inner: &Inner) {
+/// Removes the quota groups of deleted subvolumes.
+pub(super) fn remove_stale_qgroups(inner: &Inner) {
     if let Kind::Btrfs(QuotaState::Simple | QuotaState::Full) = inner.kind
-        && let Err(error) = sweep_quota_groups(&inner.sandboxes)
+        && let Err(error) = try_remove_stale_qgroups(&inner.sandboxes)
     {
         tracing::warn!(%error, "quota groups of deleted disks could not be removed");
     }
 }
 
-fn sweep_quota_groups(filesystem: &OwnedFd) -> io::Result<()> {
-    /// The filesystem's own top, and the first id that a subvolume can have.
+fn try_remove_stale_qgroups(filesystem: &OwnedFd) -> io::Result<()> {
+    /// The filesystem's root, and the first id that a subvolume can have.
     const TOP: u64 = 5;
     const FIRST: u64 = 256;
     for (id, _) in btrfs::qgroups(filesystem)? {
@@ -217,7 +217,7 @@ fn sweep_quota_groups(filesystem: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-fn holds_something(path: &Path) -> bool {
+fn has_content(path: &Path) -> bool {
     ["sandboxes", "templates", "snapshots"]
         .iter()
         .any(|name| std::fs::read_dir(path.join(name)).is_ok_and(|mut entries| entries.next().is_some()))
