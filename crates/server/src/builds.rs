@@ -271,7 +271,7 @@ impl Builds {
     /// Removes a copy of a disk that was made for one build alone, and the tree that was made of it.
     async fn give_back(&self, pool: &Pool, copy: &Snapshot) {
         remove_disk(pool, &copy.id).await;
-        self.lifecycle.return_copy(&copy.id).await;
+        self.lifecycle.remove_temporary_snapshot(&copy.id).await;
     }
 
     async fn work(&self, task: Arc<BuildTask>) -> Result<BuildOutput, Failure> {

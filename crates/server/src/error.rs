@@ -279,7 +279,7 @@ impl From<lifecycle::CreateError> for ApiError {
                 Self::new(ErrorCode::SandboxNotReady, format!("Sandbox {id} was not ready and is removed: {why}"))
             }
             E::Store(error) => error.into(),
-            error @ E::Fault { .. } => Self::internal(&error),
+            error @ E::Panicked { .. } => Self::internal(&error),
         }
     }
 }
@@ -306,9 +306,9 @@ impl From<lifecycle::ChangeError> for ApiError {
                 ErrorCode::SandboxCapacityUnavailable,
                 format!("This team has {limit} snapshots and may have no more; delete some (DELETE /templates/{{id}})"),
             ),
-            E::Failed { id, what, message } => Self::new(
+            E::Failed { id, operation, failure } => Self::new(
                 ErrorCode::SandboxChangeFailed,
-                format!("Sandbox {id} could not be {what} and is as before: {message}"),
+                format!("Sandbox {id} could not be {operation} and is as before: {failure}"),
             ),
             E::Interrupted(id) => Self::new(
                 ErrorCode::SandboxStateConflict,

@@ -1,285 +1,360 @@
-//! What brings the world to what the store says. Handlers write intent through here, durably; tasks of this module act on it: they
-//! bring sandboxes up, watch them, end them when their time is over, and remove what is left of them. Whatever a crash interrupts,
-//! [`Lifecycle::recover`] takes up again.
+//! Lifecycle makes the host match what the store says. Operations write their intent durably; tasks of this module then act on it: they start,
+//! pause, resume, watch, expire and remove sandboxes. Whatever a crash interrupts, [`Lifecycle::recover`] continues.
 //!
-//! Each sandbox of which something may be in the world has an [`Entry`], whose lock is held by whoever asks the backend about it.
+//! [`Lifecycle`] is a facade over parts that each do one thing:
+//!
+//! | part | does |
+//! |---|---|
+//! | `Creator` | creates sandboxes |
+//! | `Driver` | pauses, resumes, archives, resizes and watches them |
+//! | `Remover` | ends and removes them |
+//! | `Timers` | expires them |
+//! | `Snapshots` | snapshots and forks |
+//! | `BuildSandboxes` | sandboxes for steps of template builds |
+//! | `Metering` | measures them, and pauses idle ones |
+//! | `Maintenance` | removes orphans, applies the retention settings |
+//!
+//! The parts share the `Registry`, which has an `Entry` for every sandbox that may have resources on the host. A task that acts on a sandbox
+//! holds its entry's lock: `Held` is the proof, and the only way to the isolation backend.
 
 mod archive;
-mod backoff;
+mod archiver;
 mod build_sandbox;
 mod check;
 mod create;
 mod driver;
+mod entry;
+mod error;
 mod expiry;
+mod held;
 mod history;
 mod idle;
 mod journal;
+mod launch;
 mod maintenance;
+mod metering;
 mod pause;
 mod paused_memory;
 mod readiness;
+mod reconcile;
 mod recover;
 mod registry;
 mod removal;
 mod replacement;
 mod resize;
+mod resume;
 mod retention;
-mod sampling;
+mod routes;
 mod snapshots;
+mod tasks;
+mod timers;
 mod usage;
 mod watch;
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use cabana_runtime::{Isolations, Live};
+use cabana_runtime::Isolations;
 use cabana_storage::ColdStore;
-use cabana_store::{Sandbox, Store};
+use cabana_store::{Sandbox, Snapshot, Store};
 use cabana_supervisor::{Restart, Supervisor};
-use cabana_types::SandboxId;
-use cabana_types::sandbox::{EndCause, State};
+use cabana_types::sandbox::{EndCause, PauseCause};
+use cabana_types::wire::{SandboxMetric, TeamMetric};
+use cabana_types::{Resources, SandboxId, TeamId, TemplateId};
 use jiff::Timestamp;
-use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use crate::config::{self, Config};
-use crate::failpoint;
-use cabana_edge::directory::{Directory, Route};
-use expiry::Expiry;
-use paused_memory::MemoryBudget;
-use registry::{Entry, Registry};
-use replacement::Replacements;
-use sampling::Teams;
-use usage::Meter;
+use self::archiver::Archiver;
+use self::build_sandbox::{BuildSandbox, BuildSandboxes};
+use self::check::ConsistencyCheck;
+use self::create::Creator;
+use self::driver::Driver;
+use self::held::Host;
+use self::maintenance::Maintenance;
+use self::metering::Metering;
+use self::paused_memory::MemoryBudget;
+use self::readiness::ReadyCheck;
+use self::recover::Recovery;
+use self::registry::Registry;
+use self::removal::Remover;
+use self::replacement::Replacements;
+use self::retention::Retention;
+use self::routes::Routes;
+use self::snapshots::Snapshots;
+use self::tasks::Tasks;
+use self::timers::Timers;
+use self::usage::Teams;
+use crate::config::Config;
+use cabana_edge::Directory;
 
-pub(crate) use build_sandbox::{BuildSandboxError, BuildSandboxSpec};
-pub use create::{CreateError, CreateRequest};
-pub use driver::ChangeError;
-pub use history::Range;
-pub use journal::{LEVELS, Noted};
-pub use pause::{AutoResume, Pause};
-pub use paused_memory::OverBudget;
-pub use usage::UsageError;
+pub(crate) use self::build_sandbox::{BuildSandboxError, BuildSandboxSpec};
+pub use self::create::CreateRequest;
+pub use self::error::{ChangeError, CreateError, Failure, Operation};
+pub use self::history::Range;
+pub use self::journal::{JournalLine, LEVELS};
+pub use self::pause::Pause;
+pub use self::paused_memory::OverBudget;
+pub use self::usage::UsageError;
 
-/// How long a caller waits until what it ended is removed. The intent is durable by then; the rest may go on without it.
-const SWEEP_WAIT: Duration = Duration::from_secs(10);
-/// How long tasks under way may take when the server stops. What they leave is taken up again at the next start.
+/// How long tasks may take to end when the server stops. The next start continues what they leave.
 const STOP_WAIT: Duration = Duration::from_secs(15);
-/// Sandboxes that are removed at the same time.
-const SWEEPS: usize = 16;
 
-/// The lives of all sandboxes.
+/// Operations on sandboxes.
+#[derive(Debug)]
 pub struct Lifecycle {
-    store: Store,
-    backend: Arc<Isolations>,
-    directory: Arc<Directory>,
-    registry: Registry,
-    expiry: Expiry,
-    teams: Teams,
-    /// How often sandboxes are measured.
-    sample_every: Duration,
-    max_sandboxes: u32,
-    /// Most sandboxes and snapshots of one team.
-    max_of_team: u32,
-    max_snapshots_of_team: u32,
-    /// How long a sandbox may take to come up.
-    launch_limit: Duration,
-    /// How long its start and ready commands may take after that.
-    ready_limit: Duration,
-    sweeps: Semaphore,
-    replacements: Replacements,
-    /// Whether the memory of paused sandboxes is given back as far as the kernel can.
-    reclaim: bool,
-    memory_budget: MemoryBudget,
-    retention: config::Retention,
-    cold: Arc<ColdStore>,
-    tasks: TaskTracker,
-    stopping: CancellationToken,
-}
-
-impl std::fmt::Debug for Lifecycle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lifecycle").field("backend", &self.backend.names()).finish_non_exhaustive()
-    }
+    creator: Arc<Creator>,
+    driver: Arc<Driver>,
+    remover: Arc<Remover>,
+    timers: Arc<Timers>,
+    snapshots: Arc<Snapshots>,
+    build_sandboxes: Arc<BuildSandboxes>,
+    metering: Arc<Metering>,
+    maintenance: Arc<Maintenance>,
+    check: ConsistencyCheck,
+    /// Of the timers, metering and maintenance.
+    supervisor: Supervisor,
 }
 
 impl Lifecycle {
     /// Nothing runs yet: call [`Lifecycle::recover`], then [`Lifecycle::start`].
     pub fn new(
         store: Store,
-        backend: Arc<Isolations>,
+        backends: Arc<Isolations>,
         cold: Arc<ColdStore>,
         directory: Arc<Directory>,
         config: &Config,
+        supervisor: &Supervisor,
     ) -> Arc<Self> {
         let limits = &config.limits;
-        Arc::new(Self {
-            store,
-            backend,
-            directory,
-            registry: Registry::default(),
-            expiry: Expiry::default(),
-            teams: Teams::default(),
-            sample_every: Duration::from_secs(u64::from(config.metrics.interval_seconds)),
-            max_sandboxes: limits.max_sandboxes,
-            max_of_team: limits.max_team_sandboxes,
-            max_snapshots_of_team: limits.max_team_snapshots,
-            launch_limit: Duration::from_secs(u64::from(limits.start_seconds)),
-            ready_limit: Duration::from_secs(u64::from(limits.ready_seconds)),
-            sweeps: Semaphore::new(SWEEPS),
+        let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
+        let tasks = Tasks::default();
+        let registry = Arc::new(Registry::new(Host::new(backends), limits.max_sandboxes));
+        let routes = Arc::new(Routes::new(directory));
+        let memory = Arc::new(MemoryBudget::new(&config.pause));
+        let archiver = Arc::new(Archiver::new(store.clone(), Arc::clone(&cold), tasks.clone()));
+        let driver = Arc::new(Driver {
+            store: store.clone(),
+            registry: Arc::clone(&registry),
+            routes: Arc::clone(&routes),
+            memory: Arc::clone(&memory),
+            archiver: Arc::clone(&archiver),
+            ready: ReadyCheck::new(seconds(limits.ready_seconds), tasks.clone()),
+            teams: Arc::new(Teams::default()),
             replacements: Replacements::default(),
-            reclaim: config.pause.reclaim_memory,
-            memory_budget: MemoryBudget::new(&config.pause),
-            retention: config.retention.clone(),
-            cold,
-            tasks: TaskTracker::new(),
-            stopping: CancellationToken::new(),
+            tasks: tasks.clone(),
+        });
+        let remover = Arc::new(Remover::new(
+            store.clone(),
+            Arc::clone(&registry),
+            Arc::clone(&routes),
+            memory,
+            Arc::clone(&archiver),
+            tasks.clone(),
+        ));
+        let creator = Arc::new(Creator::new(
+            Arc::clone(&driver),
+            Arc::clone(&remover),
+            limits.max_team_sandboxes,
+            seconds(limits.start_seconds),
+        ));
+        let snapshots = Arc::new(Snapshots::new(
+            store.clone(),
+            Arc::clone(&registry),
+            Arc::clone(&creator),
+            limits.max_team_snapshots,
+            tasks.clone(),
+        ));
+        let retention = Retention {
+            store: store.clone(),
+            driver: Arc::clone(&driver),
+            remover: Arc::clone(&remover),
+            config: config.retention.clone(),
+        };
+        Arc::new(Self {
+            timers: Arc::new(Timers::new(store.clone(), Arc::clone(&driver), Arc::clone(&remover))),
+            build_sandboxes: Arc::new(BuildSandboxes::new(Arc::clone(&registry), tasks.clone())),
+            metering: Arc::new(Metering::new(Arc::clone(&driver), seconds(config.metrics.interval_seconds))),
+            maintenance: Arc::new(Maintenance {
+                store: store.clone(),
+                registry: Arc::clone(&registry),
+                snapshots: Arc::clone(&snapshots),
+                archiver,
+                retention,
+            }),
+            check: ConsistencyCheck { store, registry, routes, cold },
+            supervisor: supervisor.scope(),
+            creator,
+            driver,
+            remover,
+            snapshots,
         })
     }
 
-    /// Starts the timers, metering and maintenance. They end with [`Lifecycle::stop`].
-    pub fn start(self: &Arc<Self>, supervisor: &Supervisor) {
-        let [timers, metering, maintenance] = std::array::from_fn(|_| Arc::clone(self));
-        // Without timeouts the server breaks its promises; the others can wait.
-        supervisor.restart("sandbox timers", Restart::or_end_process(), move |stop| {
-            ended(Arc::clone(&timers).run_timer(), timers.stopping.clone(), stop)
-        });
-        supervisor.restart("metering", Restart::forever(), move |stop| {
-            ended(Arc::clone(&metering).sample(), metering.stopping.clone(), stop)
-        });
-        supervisor.restart("maintenance", Restart::forever(), move |stop| {
-            ended(Arc::clone(&maintenance).keep_house(), maintenance.stopping.clone(), stop)
-        });
+    /// Recovers the sandboxes of an earlier server, before the first request is served.
+    pub async fn recover(&self) -> Result<(), cabana_store::Error> {
+        self.snapshots.remove_unfinished(true).await;
+        let (driver, remover) = (Arc::clone(&self.driver), Arc::clone(&self.remover));
+        Arc::new(Recovery { driver, remover }).run().await
     }
 
-    /// Stops acting. Sandboxes stay up; what is under way gets a while to finish.
+    /// Starts the timers, metering and maintenance.
+    pub fn start(&self) {
+        let timers = Arc::clone(&self.timers);
+        self.supervisor.restart("sandbox timers", Restart::or_end_process(), move |stop| Arc::clone(&timers).run(stop));
+        let metering = Arc::clone(&self.metering);
+        self.supervisor.restart("metering", Restart::forever(), move |stop| Arc::clone(&metering).run(stop));
+        let maintenance = Arc::clone(&self.maintenance);
+        self.supervisor.restart("maintenance", Restart::forever(), move |stop| Arc::clone(&maintenance).run(stop));
+    }
+
+    /// Stops all tasks. Sandboxes keep running; operations get some time to finish.
     pub async fn stop(&self) {
-        self.stopping.cancel();
-        self.tasks.close();
-        if tokio::time::timeout(STOP_WAIT, self.tasks.wait()).await.is_err() {
+        let (late, done) = tokio::join!(self.supervisor.stop(STOP_WAIT), self.driver.tasks.stop(STOP_WAIT));
+        if !late.is_empty() || !done {
             tracing::warn!("some work on sandboxes is left for the next start");
         }
     }
 
-    /// Ends a sandbox. Returns when it is gone for every caller, and usually when nothing of it is left.
-    pub async fn kill(self: &Arc<Self>, id: &SandboxId, cause: EndCause) -> Result<(), cabana_store::Error> {
-        let (this, id) = (Arc::clone(self), id.clone());
-        // In a task of its own: a client that hangs up must not stop it between the intent and the deed.
-        let task = self.tasks.spawn(async move {
-            this.store.end(id.clone(), cause, Timestamp::now()).await?;
-            failpoint::hit("kill.written");
-            Ok(this.sweep(&id))
-        });
-        let entry = task.await.unwrap_or(Err(cabana_store::Error::Closed))?;
-        let _ = tokio::time::timeout(SWEEP_WAIT, entry.attempted.cancelled()).await;
-        Ok(())
+    /// Creates a sandbox.
+    pub async fn create(&self, request: CreateRequest) -> Result<Sandbox, CreateError> {
+        self.creator.create(request).await
+    }
+
+    /// Ends a sandbox. Returns when clients do not find it any more, and usually when nothing of it is left.
+    pub async fn kill(&self, id: &SandboxId, cause: EndCause) -> Result<(), cabana_store::Error> {
+        self.remover.kill(id, cause).await
+    }
+
+    /// Pauses a sandbox. One that is paused already, with as much or less kept, is a conflict, as in E2B.
+    pub async fn pause(&self, id: &SandboxId, pause: Pause) -> Result<Sandbox, ChangeError> {
+        self.driver.pause(id, pause).await
+    }
+
+    /// Resumes a sandbox with a new timeout; the answer is `false` if it was running. With `fresh`, it boots from its disk even if its memory
+    /// is kept.
+    pub async fn resume(&self, id: &SandboxId, seconds: u64, fresh: bool) -> Result<(Sandbox, bool), ChangeError> {
+        self.driver.resume(id, seconds, fresh).await
+    }
+
+    /// Makes a sandbox usable again: boots a failed one or one whose guest hangs from its disk, resumes a paused one.
+    pub async fn recover_sandbox(&self, id: &SandboxId, why: PauseCause) -> Result<Sandbox, ChangeError> {
+        self.driver.recover(id, why).await
+    }
+
+    /// Moves a sandbox's disk to cold storage: the whole disk, or only the paths that recycling keeps.
+    pub async fn archive(&self, id: &SandboxId, whole: bool, why: PauseCause) -> Result<Sandbox, ChangeError> {
+        self.driver.archive(id, whole, why).await
+    }
+
+    /// Changes the limits of a sandbox: at once if it runs, otherwise when it is resumed.
+    pub async fn resize(
+        &self,
+        id: &SandboxId,
+        choose: impl FnOnce(Resources) -> Resources + Send + 'static,
+    ) -> Result<Sandbox, ChangeError> {
+        self.driver.resize(id, choose).await
     }
 
     /// Sets when a sandbox expires; with `extend`, never to an earlier time.
     pub async fn set_timeout(
-        self: &Arc<Self>,
+        &self,
         id: &SandboxId,
         seconds: u64,
         extend: bool,
     ) -> Result<Sandbox, cabana_store::Error> {
-        let entry = self.registry.get(id).ok_or_else(|| cabana_store::Error::NoSandbox(id.clone()))?;
-        let (this, id) = (Arc::clone(self), id.clone());
-        let task = self.tasks.spawn(async move {
-            // Under the lock, so that of two changes the later one also has the timer.
-            let held = entry.lock.lock().await;
-            let now = Timestamp::now();
-            let sandbox = this.store.set_end_at(id.clone(), later(now, seconds), extend, now).await?;
-            if seconds == 0 && !extend {
-                // The caller shall see the effect, so it is not left to the timer.
-                this.expiry.remove(&id);
-                drop(held);
-                this.expire(&id, sandbox.end_at).await;
-            } else {
-                this.expiry.set(&id, sandbox.end_at, now);
-            }
-            Ok(sandbox)
-        });
-        task.await.unwrap_or(Err(cabana_store::Error::Closed))
+        self.timers.set_timeout(id, seconds, extend).await
     }
 
-    /// How many sandboxes are up.
+    /// Takes a snapshot of a sandbox's disk, optionally with a name.
+    pub async fn snapshot(&self, id: &SandboxId, name: Option<String>) -> Result<Snapshot, ChangeError> {
+        self.snapshots.take(id, name).await
+    }
+
+    /// Takes a snapshot that the caller removes with [`Lifecycle::remove_temporary_snapshot`].
+    pub async fn temporary_snapshot(&self, id: &SandboxId) -> Result<Snapshot, ChangeError> {
+        self.snapshots.take_temporary(id).await
+    }
+
+    /// Removes a temporary snapshot.
+    pub async fn remove_temporary_snapshot(&self, id: &TemplateId) {
+        self.snapshots.remove(id).await;
+    }
+
+    /// An error if the state of a sandbox does not allow a snapshot.
+    pub fn check_snapshot(sandbox: &Sandbox) -> Result<(), ChangeError> {
+        snapshots::check_snapshot(sandbox)
+    }
+
+    /// Deletes a snapshot; `false` if there is none.
+    pub async fn delete_snapshot(&self, id: &TemplateId) -> Result<bool, cabana_store::Error> {
+        self.snapshots.delete(id).await
+    }
+
+    /// Creates sandboxes from a temporary snapshot of another one.
+    pub async fn fork(
+        &self,
+        id: &SandboxId,
+        requests: Vec<CreateRequest>,
+    ) -> Result<Vec<Result<Sandbox, CreateError>>, ChangeError> {
+        self.snapshots.fork(id, requests).await
+    }
+
+    /// Starts a build sandbox.
+    pub(crate) async fn build_sandbox(&self, spec: BuildSandboxSpec) -> Result<BuildSandbox, BuildSandboxError> {
+        self.build_sandboxes.start(spec).await
+    }
+
+    /// What a running sandbox used, oldest first.
+    pub async fn usage(&self, id: &SandboxId, range: Range) -> Result<Vec<SandboxMetric>, UsageError> {
+        self.metering.usage(id, range).await
+    }
+
+    /// The last sample of a running sandbox.
+    pub async fn last_usage(&self, id: &SandboxId) -> Option<SandboxMetric> {
+        self.metering.last_usage(id).await
+    }
+
+    /// Bytes of its disk that a running sandbox uses, if that can be measured.
+    pub async fn disk_used(&self, id: &SandboxId) -> Option<u64> {
+        self.metering.disk_used(id).await
+    }
+
+    /// What a team ran, oldest first.
+    pub fn team_usage(&self, team: &TeamId, range: Range) -> Vec<TeamMetric> {
+        self.metering.team_usage(team, range)
+    }
+
+    /// The journal of a running sandbox's guest, oldest first.
+    pub async fn journal(&self, id: &SandboxId, since: Timestamp) -> Vec<JournalLine> {
+        journal::read(self.driver.routes.get(id), since).await
+    }
+
+    /// Describes every difference between the store and the host.
+    pub async fn differences(&self) -> Result<Vec<String>, ChangeError> {
+        self.check.run().await
+    }
+
+    /// How many sandboxes run.
     pub fn running(&self) -> usize {
-        self.directory.len()
+        self.driver.routes.len()
     }
 
-    /// How many there may be.
+    /// How many sandboxes may run.
     pub fn max_sandboxes(&self) -> u32 {
-        self.max_sandboxes
-    }
-
-    /// Where root filesystems are kept, if they can be made here.
-    pub(crate) fn pool(&self) -> Option<&Arc<cabana_storage::Pool>> {
-        self.backend.pool()
-    }
-
-    /// The isolation backends.
-    pub fn isolations(&self) -> &Isolations {
-        &self.backend
+        self.driver.registry.limit()
     }
 
     /// How long start and ready commands may take.
     pub(crate) fn ready_limit(&self) -> Duration {
-        self.ready_limit
+        self.driver.ready.limit()
     }
 
-    /// Makes a sandbox that is up reachable, watches it and sets its timer. The caller holds the entry's lock.
-    fn publish(self: &Arc<Self>, sandbox: &Sandbox, live: Live, oom_kills_told: u64) {
-        let gone = CancellationToken::new();
-        self.directory.insert(Route {
-            id: live.id.clone(),
-            link: live.link,
-            access_token: sandbox.access_token.clone(),
-            traffic: sandbox.traffic.clone(),
-            in_flight: Arc::default(),
-            gone: gone.clone(),
-        });
-        self.expiry.set(&live.id, sandbox.end_at, Timestamp::now());
-        let entry = self.registry.entry(&live.id);
-        match &mut *entry.meter.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(meter) => meter.again(sandbox),
-            meter => *meter = Some(Meter::new(sandbox)),
-        }
-        self.tasks.spawn(Arc::clone(self).watch(live.id, live.vitals, gone, oom_kills_told));
+    /// The pool of root filesystems, if the backend has one.
+    pub(crate) fn pool(&self) -> Option<&Arc<cabana_storage::Pool>> {
+        self.driver.registry.host().pool()
     }
 
-    /// Takes a sandbox off the edge and the timer.
-    fn withdraw(&self, id: &SandboxId) {
-        self.directory.remove(id);
-        self.expiry.remove(id);
+    /// The isolation backends, to ask what they offer. What concerns one sandbox is up to the methods above.
+    pub fn isolations(&self) -> &Isolations {
+        self.driver.registry.host().isolations()
     }
-}
-
-/// What became of a sandbox that is not up, in a sentence for whoever asks for it.
-pub fn why_not_running(sandbox: &Sandbox) -> Option<String> {
-    match &sandbox.state {
-        State::Pausing { why, .. } | State::Paused { why, .. } | State::Archiving { why, .. } => {
-            Some(format!("The sandbox {}; connect to it to resume it.", why.describe()))
-        }
-        State::Failed { cause } => {
-            Some(format!("The sandbox {}; recover it to go on from its disk.", cause.describe()))
-        }
-        State::Ending { cause } | State::Ended { cause } => Some(format!("The sandbox {}.", cause.describe())),
-        State::Creating | State::Running | State::Resuming { .. } => None,
-    }
-}
-
-/// Runs a task that ends when lifecycle is stopping, and then waits for its supervisor to stop too. If it ends before
-/// that, it has failed.
-async fn ended(task: impl Future<Output = ()>, stopping: CancellationToken, stop: CancellationToken) {
-    task.await;
-    if stopping.is_cancelled() {
-        stop.cancelled().await;
-    }
-}
-
-/// A time so many seconds later; the bounds of timeouts keep it far from the end of time.
-fn later(at: Timestamp, seconds: u64) -> Timestamp {
-    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-    at.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
 }

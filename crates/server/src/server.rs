@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cabana_edge::tls::{Tls, TlsError};
-use cabana_edge::{AutoResume, Directory, Edge, ResumeError, Route, listener};
+use cabana_edge::{Directory, Edge, listener};
 use cabana_runtime::Isolations;
 use cabana_storage::ColdStore;
 use cabana_store::{Boot, BuildStatus, Given, Store};
 use cabana_supervisor::{Restart, Supervisor};
-use cabana_types::{BuildId, Resources, SandboxId, Secret, TemplateId};
-use futures_util::future::BoxFuture;
+use cabana_types::{BuildId, Resources, Secret, TemplateId};
 use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
@@ -25,7 +24,7 @@ use crate::config::{Config, TlsMode};
 use crate::data_dir::DataDir;
 use crate::error::Error;
 use crate::failpoint;
-use crate::lifecycle::{self, ChangeError, Lifecycle, why_not_running};
+use crate::lifecycle::Lifecycle;
 use crate::resource_limits::ResourceLimits;
 use crate::webhooks::Courier;
 
@@ -47,7 +46,6 @@ pub struct Server {
     directory: Arc<Directory>,
     fresh_key: Option<Secret>,
     supervisor: Supervisor,
-    lifecycle_tasks: Supervisor,
     // Last, so that the lock on the directory is released after everything else.
     _data_dir: DataDir,
 }
@@ -70,10 +68,9 @@ impl Server {
         let limits = ResourceLimits::new(&config.limits);
         let directory = Arc::new(Directory::default());
         let cold = Arc::new(ColdStore::open(&config.cold_storage()).await?);
-        let lifecycle = Lifecycle::new(store.clone(), backend, cold, Arc::clone(&directory), config);
+        let lifecycle = Lifecycle::new(store.clone(), backend, cold, Arc::clone(&directory), config, &supervisor);
         lifecycle.recover().await?;
-        let lifecycle_tasks = supervisor.scope();
-        lifecycle.start(&lifecycle_tasks);
+        lifecycle.start();
         let domain = config.public_domain(address.port());
         let builds = Builds::open(store.clone(), Arc::clone(&lifecycle), config, &supervisor).await?;
         let upload_key = upload_key(&store).await?;
@@ -81,7 +78,7 @@ impl Server {
         let app =
             App { store, lifecycle, keys, limits, domain, webhooks, builds, upload_key, tasks: TaskTracker::new() };
         let app = Arc::new(app);
-        Ok(Self { listener, address, tls, app, directory, fresh_key, supervisor, lifecycle_tasks, _data_dir: data_dir })
+        Ok(Self { listener, address, tls, app, directory, fresh_key, supervisor, _data_dir: data_dir })
     }
 
     /// The address it listens on.
@@ -101,9 +98,9 @@ impl Server {
 
     /// Serves until `shutdown`, or until a task fails that the server cannot run without. Sandboxes keep running.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        let Self { listener, tls, app, directory, supervisor, lifecycle_tasks, _data_dir: data_dir, .. } = self;
-        let auto_resume = Arc::new(ResumeByRequest { app: Arc::clone(&app) });
-        let edge = Edge::new(directory, app.domain.clone(), auto_resume).with_disk_used(disk_used(&app.lifecycle));
+        let Self { listener, tls, app, directory, supervisor, _data_dir: data_dir, .. } = self;
+        let lifecycle = Arc::clone(&app.lifecycle);
+        let edge = Edge::new(directory, app.domain.clone(), lifecycle).with_disk_used(disk_used(&app.lifecycle));
         let edge = Arc::new(edge);
         let fatal = end_on_fatal(supervisor.clone(), shutdown.clone());
         failpoint::panic_tasks(&supervisor);
@@ -135,7 +132,6 @@ impl Server {
             tracing::warn!(open = app.tasks.len(), "requests are still being handled at shutdown");
         }
         app.lifecycle.stop().await;
-        lifecycle_tasks.stop(STOP_TIMEOUT).await;
         courier.stop().await;
         key_uses.stop(STOP_TIMEOUT).await;
         app.store.close().await;
@@ -209,34 +205,6 @@ async fn upload_key(store: &Store) -> Result<Secret, Error> {
 
 fn first_team() -> cabana_types::TeamId {
     FIRST_TEAM.parse().expect("the first team's id is a valid one")
-}
-
-/// Resumes sandboxes for the edge.
-#[derive(Debug)]
-struct ResumeByRequest {
-    app: Arc<App>,
-}
-
-impl AutoResume for ResumeByRequest {
-    fn resume<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Result<Arc<Route>, ResumeError>> {
-        Box::pin(async move {
-            match self.app.lifecycle.auto_resume(id).await {
-                lifecycle::AutoResume::Resumed(route) => Ok(route),
-                lifecycle::AutoResume::NotFound(reason) => Err(ResumeError::NotFound(reason)),
-                lifecycle::AutoResume::Failed(ChangeError::Ended { .. }) => {
-                    Err(ResumeError::NotFound(self.reason(id).await))
-                }
-                lifecycle::AutoResume::Failed(error @ ChangeError::Capacity { .. }) => {
-                    Err(ResumeError::AtCapacity(cabana_types::error::chain(&error)))
-                }
-                lifecycle::AutoResume::Failed(error) => Err(ResumeError::Failed(cabana_types::error::chain(&error))),
-            }
-        })
-    }
-
-    fn reason<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Option<String>> {
-        Box::pin(async move { why_not_running(&self.app.store.sandbox(id).await.ok().flatten()?) })
-    }
 }
 
 fn disk_used(lifecycle: &Arc<Lifecycle>) -> cabana_edge::DiskUsed {

@@ -43,7 +43,7 @@ pub(super) async fn commit(
 impl App {
     async fn commit(&self, caller: &Caller, id: &SandboxId, request: CommitRequest) -> Result<Template, ApiError> {
         let sandbox = self.find_created(&caller.team, id).await?;
-        Lifecycle::check_copy(&sandbox)?;
+        Lifecycle::check_snapshot(&sandbox)?;
         let name = request.alias.filter(|alias| !alias.is_empty()).unwrap_or_else(|| format!("sandbox-{id}"));
         let wanted = NewTemplate {
             name: Some(name),
@@ -72,7 +72,7 @@ impl App {
 
     /// Copies the sandbox's disk, and starts a build from the copy.
     async fn begin_commit(&self, sandbox: &Sandbox, template: &Row, build: &BuildId) -> Result<(), ApiError> {
-        let copy = self.lifecycle.lend_copy(&sandbox.id).await?;
+        let copy = self.lifecycle.temporary_snapshot(&sandbox.id).await?;
         let spec = BuildSpec {
             team: template.team.clone(),
             template: template.id.clone(),
@@ -86,7 +86,7 @@ impl App {
         };
         let started = self.builds.start(spec).await;
         if started.is_err() {
-            self.lifecycle.return_copy(&copy.id).await;
+            self.lifecycle.remove_temporary_snapshot(&copy.id).await;
         }
         Ok(started?)
     }

@@ -19,7 +19,7 @@ use super::query::Query;
 use super::sandbox_ref::SandboxRef;
 use crate::auth::Caller;
 use crate::error::{ApiError, short};
-use crate::lifecycle::{LEVELS, Noted};
+use crate::lifecycle::{JournalLine, LEVELS};
 
 /// Maximum number of lines in one response.
 pub(super) const MAX_LINES: u32 = 1000;
@@ -111,7 +111,7 @@ async fn read(
         limit,
     };
     let entries = app.store.events(&wanted).await?.into_iter().map(event_entry).collect();
-    let noted = app.lifecycle.noted(id, sandbox.created_at).await;
+    let noted = app.lifecycle.journal(id, sandbox.created_at).await;
     let noted =
         noted.into_iter().filter(|noted| from.is_none_or(|t| noted.at >= t) && until.is_none_or(|t| noted.at <= t));
     Ok(merge(entries, noted.map(journal_entry).collect(), order, limit as usize))
@@ -136,7 +136,7 @@ fn merge(mut entries: Vec<LogEntry>, mut noted: Vec<LogEntry>, order: Order, lim
 }
 
 /// A line of the guest's journal.
-fn journal_entry(noted: Noted) -> LogEntry {
+fn journal_entry(noted: JournalLine) -> LogEntry {
     let mut fields = BTreeMap::from([("logger".into(), "guest".into())]);
     if let Some(pid) = noted.pid {
         fields.insert("pid".into(), pid.to_string());

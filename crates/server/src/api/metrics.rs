@@ -38,7 +38,7 @@ pub(super) async fn sandbox_metrics(
     app.find_usable(&caller.team, &id).await?;
     match app.lifecycle.usage(&id, range).await {
         Ok(metrics) => Ok(Json(metrics)),
-        Err(UsageError::NotUp(_)) => {
+        Err(UsageError::NotRunning(_)) => {
             app.find_usable(&caller.team, &id).await?;
             Ok(Json(vec![]))
         }

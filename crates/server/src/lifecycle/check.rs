@@ -1,47 +1,73 @@
-//! Whether the world is as the store says: what `cabana doctor --check` asks.
+//! The consistency check behind `cabana doctor --check`: compares the store with the host and cold storage.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cabana_storage::ColdStore;
 use cabana_storage::cold::StoredArchive;
-use cabana_store::{BuildStatus, Sandbox, SnapshotState};
+use cabana_store::{BuildStatus, Sandbox, SnapshotState, Store};
+use cabana_types::error::chain;
 use cabana_types::sandbox::{Kept, State};
 
-use super::Lifecycle;
-use super::driver::ChangeError;
+use super::error::ChangeError;
+use super::held::Held;
+use super::registry::Registry;
+use super::routes::Routes;
 
-/// How long cold storage may take to say what it has.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of listing the archives in cold storage.
+const LIST_LIMIT: Duration = Duration::from_secs(10);
 
-impl Lifecycle {
-    /// Every difference between what is remembered and what is there, in words. Sandboxes on which somebody works are looked at when that is done.
-    pub async fn differences(self: &Arc<Self>) -> Result<Vec<String>, ChangeError> {
-        let failed = |error: cabana_runtime::Error| {
-            ChangeError::Unsupported(format!("the backend cannot be asked: {}", cabana_types::error::chain(&error)))
-        };
-        let mut found = vec![];
-        let present: HashSet<_> = self.backend.inventory().await.map_err(failed)?.into_iter().collect();
-        for id in &present {
-            if self.store.sandbox(id).await?.is_none_or(|row| !row.state.holds_resources())
-                && self.registry.get(id).is_none()
-            {
-                found.push(format!("{id} is there, but nobody remembers it"));
+/// Compares rows with what is there.
+#[derive(Debug)]
+pub(super) struct ConsistencyCheck {
+    pub(super) store: Store,
+    pub(super) registry: Arc<Registry>,
+    pub(super) routes: Arc<Routes>,
+    pub(super) cold: Arc<ColdStore>,
+}
+
+impl ConsistencyCheck {
+    /// Describes every difference. Waits for sandboxes that are being changed.
+    pub(super) async fn run(&self) -> Result<Vec<String>, ChangeError> {
+        let mut found = self.orphans().await?;
+        found.extend(self.sandboxes().await?);
+        found.extend(self.snapshots().await?);
+        for (build, status) in self.store.all_builds().await? {
+            if status == BuildStatus::Ready && !self.registry.host().has_build(&build).await {
+                found.push(format!("the build {build} has no root filesystem"));
             }
         }
-        let archives = match tokio::time::timeout(PATIENCE, self.cold.list()).await {
+        Ok(found)
+    }
+
+    async fn orphans(&self) -> Result<Vec<String>, ChangeError> {
+        let mut found = vec![];
+        for id in self.registry.host().inventory().await.map_err(no_answer)? {
+            if self.store.sandbox(&id).await?.is_none_or(|row| !row.state.holds_resources())
+                && self.registry.get(&id).is_none()
+            {
+                found.push(format!("{id} has resources on the host but no row"));
+            }
+        }
+        Ok(found)
+    }
+
+    async fn sandboxes(&self) -> Result<Vec<String>, ChangeError> {
+        let mut found = vec![];
+        let archives = match tokio::time::timeout(LIST_LIMIT, self.cold.list()).await {
             Ok(Ok(archives)) => Some(archives),
             Ok(Err(_)) | Err(_) => None,
         };
         for row in self.store.living().await? {
-            // One that has ended meanwhile has no entry, and must not get one.
+            // A sandbox that has ended since has no entry and must not get one.
             let Some(entry) = self.registry.get(&row.id) else { continue };
-            let _held = entry.lock.lock().await;
-            // It may have changed while we waited.
+            let held = entry.hold().await;
+            // It may have changed before it was held.
             let Some(row) = self.store.sandbox(&row.id).await?.filter(|row| row.state.holds_resources()) else {
                 continue;
             };
-            found.extend(self.compare(&row).await.map_err(failed)?);
+            found.extend(self.compare(&held, &row).await.map_err(no_answer)?);
             if let State::Paused { kept: Kept::Archive { generation, .. }, .. } = row.state {
                 let is = |a: &StoredArchive| a.id == row.id && a.generation == u64::from(generation) && a.complete;
                 match &archives {
@@ -51,27 +77,12 @@ impl Lifecycle {
                 }
             }
         }
-        let rows = self.store.all_snapshots().await?;
-        let copies: HashSet<_> = self.backend.snapshots().await.map_err(failed)?.into_iter().collect();
-        for row in &rows {
-            if row.state == SnapshotState::Ready && !copies.contains(&row.id) {
-                found.push(format!("the snapshot {} has no copy of its disk", row.id));
-            }
-        }
-        for copy in copies.iter().filter(|copy| !rows.iter().any(|row| row.id == **copy)) {
-            found.push(format!("{copy} is a copy of a disk that nobody remembers"));
-        }
-        for (build, status) in self.store.all_builds().await? {
-            if status == BuildStatus::Ready && !self.backend.has_build(&build).await {
-                found.push(format!("the build {build} has no root filesystem"));
-            }
-        }
         Ok(found)
     }
 
-    async fn compare(&self, row: &Sandbox) -> Result<Vec<String>, cabana_runtime::Error> {
-        let id = &row.id;
-        let seen = self.backend.observe(id).await?;
+    async fn compare(&self, held: &Held, row: &Sandbox) -> Result<Vec<String>, cabana_runtime::Error> {
+        let id = held.id();
+        let seen = held.observe().await?;
         let (processes, frozen, disk) = match &row.state {
             State::Running => (true, false, true),
             State::Paused { kept: Kept::Ram, .. } => (true, true, true),
@@ -92,12 +103,33 @@ impl Lifecycle {
         differ("its first process", processes, seen.processes);
         differ("its disk", disk, seen.disk);
         if processes && seen.processes && frozen != seen.frozen {
-            let (wanted, is) = if frozen { ("frozen", "not") } else { ("going on", "frozen") };
+            let (wanted, is) = if frozen { ("frozen", "not") } else { ("running", "frozen") };
             found.push(format!("{id} is {name}: its processes should be {wanted} and are {is}"));
         }
-        if (row.state == State::Running) != self.directory.get(id).is_some() {
-            found.push(format!("{id} is {name}, and the edge knows better"));
+        match (row.state == State::Running, self.routes.get(id).is_some()) {
+            (true, false) => found.push(format!("{id} is {name}, and the edge has no route to it")),
+            (false, true) => found.push(format!("{id} is {name}, and the edge has a route to it")),
+            _ => {}
         }
         Ok(found)
     }
+
+    async fn snapshots(&self) -> Result<Vec<String>, ChangeError> {
+        let mut found = vec![];
+        let rows = self.store.all_snapshots().await?;
+        let disks: HashSet<_> = self.registry.host().snapshots().await.map_err(no_answer)?.into_iter().collect();
+        for row in &rows {
+            if row.state == SnapshotState::Ready && !disks.contains(&row.id) {
+                found.push(format!("the snapshot {} has no disk", row.id));
+            }
+        }
+        for disk in disks.iter().filter(|disk| !rows.iter().any(|row| row.id == **disk)) {
+            found.push(format!("the snapshot {disk} has a disk but no row"));
+        }
+        Ok(found)
+    }
+}
+
+fn no_answer(error: cabana_runtime::Error) -> ChangeError {
+    ChangeError::Unsupported(format!("the backend does not answer: {}", chain(&error)))
 }

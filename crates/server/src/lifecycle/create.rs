@@ -1,224 +1,191 @@
-//! Bringing a sandbox up: the request is written first, the answer comes when it is up and written.
+//! Creating a sandbox: its row is written first, and the answer is sent when it runs and that is written.
 
-use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cabana_runtime::{DiskSource, Live};
 use cabana_store::{Inserted, Sandbox};
-use cabana_types::sandbox::{EndCause, State};
-use cabana_types::{KeyId, SandboxId};
+use cabana_types::KeyId;
+use cabana_types::error::chain;
+use cabana_types::sandbox::State;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
-use super::driver::spec;
-use super::readiness::Unready;
-use super::{Lifecycle, SWEEP_WAIT, later};
+use super::driver::Driver;
+use super::entry::Entry;
+use super::error::CreateError;
+use super::expiry::later;
+use super::held::Held;
+use super::launch;
+use super::readiness::NotReady;
+use super::removal::Remover;
 use crate::failpoint;
 
-/// A request for a sandbox that passed every check.
+/// A checked request for a new sandbox.
 #[derive(Debug)]
 pub struct CreateRequest {
     /// Its row, in state `creating`.
     pub sandbox: Sandbox,
-    /// Whose key asked.
+    /// The client's API key.
     pub by: KeyId,
     /// Where its disk comes from.
     pub disk: DiskSource,
-    /// Seconds from coming up to expiry.
+    /// Seconds from the start to its timeout.
     pub timeout: u64,
 }
 
-/// Why there is no sandbox.
-#[derive(Debug, thiserror::Error)]
-pub enum CreateError {
-    /// There are as many as there may be.
-    #[error("all {limit} sandboxes are in use")]
-    Capacity {
-        /// How many.
-        limit: u32,
-    },
-    /// The team has as many as it may.
-    #[error("the team has {limit} sandboxes")]
-    TeamFull {
-        /// How many.
-        limit: u32,
-    },
-    /// The idempotency key belongs to another request.
-    #[error("the idempotency key {key} was used with another request")]
-    Conflict {
-        /// The key.
-        key: String,
-    },
-    /// The idempotency key belongs to a sandbox that is gone.
-    #[error("the sandbox {id} of the idempotency key {key} {cause}")]
-    Spent {
-        /// The key.
-        key: String,
-        /// The sandbox.
-        id: SandboxId,
-        /// What became of it.
-        cause: String,
-    },
-    /// It was ended while it came up.
-    #[error("the sandbox {id} was ended while it came up")]
-    Ended {
-        /// The sandbox.
-        id: SandboxId,
-        /// Why.
-        cause: EndCause,
-    },
-    /// The backend could not bring it up.
-    #[error("launch {id}")]
-    Launch {
-        /// The sandbox.
-        id: SandboxId,
-        /// Why not.
-        #[source]
-        source: cabana_runtime::Error,
-    },
-    /// It took too long.
-    #[error("the sandbox {id} was not up within {seconds} s")]
-    TooSlow {
-        /// The sandbox.
-        id: SandboxId,
-        /// How long it had.
-        seconds: u64,
-    },
-    /// It came up, but its start command failed or its ready command did not succeed in time.
-    #[error("{why}")]
-    NotReady {
-        /// The sandbox.
-        id: SandboxId,
-        /// Why not, with the last output.
-        why: String,
-    },
-    /// Something below panicked.
-    #[error("bringing the sandbox {id} up panicked")]
-    Fault {
-        /// The sandbox.
-        id: SandboxId,
-    },
-    /// The server stops.
-    #[error("the server is shutting down")]
-    ShuttingDown,
-    /// The store failed.
-    #[error("the store")]
-    Store(#[from] cabana_store::Error),
-}
-
+type Launched = Result<Live, cabana_runtime::Error>;
 type Answer = oneshot::Sender<Result<Sandbox, CreateError>>;
 
-impl Lifecycle {
-    /// Makes a sandbox. A client that hangs up leaves nothing half done: the work goes on in a task of its own.
-    pub async fn create(self: &Arc<Self>, request: CreateRequest) -> Result<Sandbox, CreateError> {
-        if self.stopping.is_cancelled() {
+/// Creates sandboxes.
+#[derive(Debug)]
+pub(super) struct Creator {
+    driver: Arc<Driver>,
+    remover: Arc<Remover>,
+    /// Limit of sandboxes of one team.
+    max_of_team: u32,
+    /// How long the backend may take to launch a sandbox.
+    launch_limit: Duration,
+}
+
+impl Creator {
+    pub(super) fn new(driver: Arc<Driver>, remover: Arc<Remover>, max_of_team: u32, launch_limit: Duration) -> Self {
+        Self { driver, remover, max_of_team, launch_limit }
+    }
+
+    /// Creates a sandbox, in a task of its own: a client that disconnects leaves nothing half done.
+    pub(super) async fn create(self: &Arc<Self>, request: CreateRequest) -> Result<Sandbox, CreateError> {
+        let tasks = &self.driver.tasks;
+        if tasks.is_stopping() {
             return Err(CreateError::ShuttingDown);
         }
         let id = request.sandbox.id.clone();
         let (answer, answered) = oneshot::channel();
-        self.tasks.spawn(Arc::clone(self).bring_about(request, answer));
+        tasks.spawn("create a sandbox", Arc::clone(self).run(request, answer));
         match answered.await {
             Ok(result) => result,
-            // The task is gone without an answer: a fault of ours, and nothing of the sandbox may stay.
+            // The task panicked: nothing of the sandbox may stay.
             Err(_) => {
-                self.tasks.spawn(Arc::clone(self).fail(id.clone(), "the server failed".into()));
-                Err(CreateError::Fault { id })
+                let failed = Arc::clone(&self.remover).create_failed(id.clone(), "the server failed".into());
+                tasks.spawn("remove a sandbox", failed);
+                Err(CreateError::Panicked { id })
             }
         }
     }
 
-    async fn bring_about(self: Arc<Self>, request: CreateRequest, answer: Answer) {
-        // A caller that has gone away is told nothing; the sandbox stands all the same.
-        let tell = |result| drop(answer.send(result));
-        let id = request.sandbox.id.clone();
-        // A repeated request is answered even when there is no room for another sandbox.
+    async fn run(self: Arc<Self>, request: CreateRequest, answer: Answer) {
+        // A repeated request is answered even if there is no capacity for another sandbox.
         if let Some(result) = self.repeated(&request.sandbox).await {
-            return tell(result);
+            return send(answer, result);
         }
-        let Some(entry) = self.registry.reserve(&id, self.max_sandboxes) else {
-            return tell(Err(CreateError::Capacity { limit: self.max_sandboxes }));
+        let id = request.sandbox.id.clone();
+        let registry = &self.driver.registry;
+        let Some(entry) = registry.reserve(&id) else {
+            return send(answer, Err(CreateError::Capacity { limit: registry.limit() }));
         };
-        let held = entry.lock.lock().await;
-        match self.store.insert_sandbox(request.sandbox.clone(), request.by.clone(), self.max_of_team).await {
-            Ok(Inserted::New) => {}
-            Ok(Inserted::Full) => {
-                drop(held);
-                self.registry.forget(&id);
-                return tell(Err(CreateError::TeamFull { limit: self.max_of_team }));
-            }
-            Ok(Inserted::Known(known)) => {
-                drop(held);
-                self.registry.forget(&id);
-                return tell(self.known(&request.sandbox, *known).await);
-            }
-            Err(error) => {
-                drop(held);
-                self.registry.forget(&id);
-                return tell(Err(error.into()));
-            }
+        registry.host().assign(&id, &request.sandbox.isolation);
+        let held = entry.hold().await;
+        let refused = match self.insert(&request).await {
+            Ok(None) => return self.start(request, held, &entry, answer).await,
+            Ok(Some(known)) => Ok(known),
+            Err(error) => Err(error),
+        };
+        drop(held);
+        registry.remove(&id);
+        let result = match refused {
+            Ok(known) => self.answer_repeated(&request.sandbox, known).await,
+            Err(error) => Err(error),
+        };
+        send(answer, result);
+    }
+
+    /// Writes the row, unless the idempotency key belongs to a sandbox already; returns that one then.
+    async fn insert(&self, request: &CreateRequest) -> Result<Option<Sandbox>, CreateError> {
+        let inserted = self.driver.store.insert_sandbox(request.sandbox.clone(), request.by.clone(), self.max_of_team);
+        match inserted.await? {
+            Inserted::New => Ok(None),
+            Inserted::Full => Err(CreateError::TeamFull { limit: self.max_of_team }),
+            Inserted::Known(known) => Ok(Some(*known)),
         }
+    }
+
+    /// Starts a sandbox whose row is written. If that fails, the sandbox is removed before the client is answered.
+    async fn start(&self, request: CreateRequest, held: Held, entry: &Entry, answer: Answer) {
         failpoint::hit("create.written");
-        self.backend.assign(&id, &request.sandbox.isolation);
-        let mut launch = pin!(self.backend.launch(spec(&request.sandbox, request.disk)));
-        match tokio::time::timeout(self.launch_limit, &mut launch).await {
+        let CreateRequest { sandbox, disk, timeout, .. } = request;
+        let id = &sandbox.id;
+        let started = match self.launch(&held, &sandbox, disk).await {
             Ok(Ok(live)) => {
                 failpoint::hit("create.launched");
-                let result = match self.until_ready(&request.sandbox, &live).await {
-                    // If somebody ended it meanwhile, the store says so.
-                    Ok(()) | Err(Unready::Doomed) => self.arrive(&id, live, request.timeout).await,
-                    Err(Unready::Stopping) => Err(CreateError::ShuttingDown),
-                    Err(Unready::Failed(why)) => {
-                        tracing::warn!(sandbox = %id, error = why, "a sandbox did not become ready");
-                        Err(CreateError::NotReady { id: id.clone(), why })
-                    }
-                };
-                drop(held);
-                match result {
-                    Ok(sandbox) => {
-                        entry.settled.cancel();
-                        tell(Ok(sandbox));
-                    }
-                    Err(error) => {
-                        // Whoever ended it meanwhile sweeps it; sweeping twice does no harm.
-                        Arc::clone(&self).fail(id, error.to_string()).await;
-                        entry.settled.cancel();
-                        tell(Err(error));
-                    }
-                }
+                self.started(&held, &sandbox, live, timeout).await
             }
             Ok(Err(source)) => {
-                drop(held);
-                let text = cabana_types::error::chain(&source);
-                tracing::warn!(sandbox = %id, error = text, "a sandbox could not be created");
-                Arc::clone(&self).fail(id.clone(), text).await;
-                entry.settled.cancel();
-                tell(Err(CreateError::Launch { id, source }));
+                tracing::warn!(sandbox = %id, error = chain(&source), "could not launch the sandbox");
+                Err(CreateError::Launch { id: id.clone(), source })
             }
-            Err(_) => {
+            Err(launch) => {
                 let seconds = self.launch_limit.as_secs();
-                tracing::error!(sandbox = %id, seconds, "a sandbox does not come up");
-                let ending =
-                    tokio::spawn(Arc::clone(&self).fail(id.clone(), format!("it was not up within {seconds} s")));
-                entry.settled.cancel();
-                tell(Err(CreateError::TooSlow { id, seconds }));
-                // The backend does one thing at a time for a sandbox: the sweep waits for the lock until this is over.
+                tracing::error!(sandbox = %id, seconds, "launching the sandbox takes too long");
+                let message = format!("it was not up within {seconds} s");
+                let failed = Arc::clone(&self.remover).create_failed(id.clone(), message);
+                self.driver.tasks.spawn("remove a sandbox", failed);
+                entry.created.set();
+                send(answer, Err(CreateError::TooSlow { id: id.clone(), seconds }));
+                // The removal waits for the lock until the backend is done with the launch.
                 let _ = launch.await;
-                drop(held);
-                let _ = ending.await;
+                return;
             }
+        };
+        drop(held);
+        if let Err(error) = &started {
+            // If it was ended by another task, that one removes it too; doing it twice is harmless.
+            let message = match error {
+                CreateError::Launch { source, .. } => chain(source),
+                error => error.to_string(),
+            };
+            Arc::clone(&self.remover).create_failed(id.clone(), message).await;
+        }
+        entry.created.set();
+        send(answer, started);
+    }
+
+    /// Launches a sandbox. A launch that exceeds the limit is returned, to be awaited.
+    async fn launch<'a>(
+        &self,
+        held: &'a Held,
+        sandbox: &Sandbox,
+        disk: DiskSource,
+    ) -> Result<Launched, BoxFuture<'a, Launched>> {
+        let mut launch = held.launch(launch::of_sandbox(sandbox, disk)).boxed();
+        match tokio::time::timeout(self.launch_limit, &mut launch).await {
+            Ok(launched) => Ok(launched),
+            Err(_) => Err(launch),
         }
     }
 
-    /// It is up: writes that down, then lets everybody know.
-    async fn arrive(self: &Arc<Self>, id: &SandboxId, live: Live, timeout: u64) -> Result<Sandbox, CreateError> {
+    /// Waits until a launched sandbox is ready, writes that it runs, and publishes it.
+    async fn started(&self, held: &Held, sandbox: &Sandbox, live: Live, timeout: u64) -> Result<Sandbox, CreateError> {
+        let driver = &self.driver;
+        let id = &sandbox.id;
+        match driver.ready.wait(held, sandbox, &live).await {
+            // If it was ended, the store says why.
+            Ok(()) | Err(NotReady::Ending) => {}
+            Err(NotReady::Stopping) => return Err(CreateError::ShuttingDown),
+            Err(NotReady::Failed(why)) => {
+                tracing::warn!(sandbox = %id, error = why, "the sandbox did not become ready");
+                return Err(CreateError::NotReady { id: id.clone(), why });
+            }
+        }
         let now = Timestamp::now();
-        match self.store.started(id.clone(), now, later(now, timeout)).await {
+        match driver.store.started(id.clone(), now, later(now, timeout)).await {
             Ok(sandbox) => {
-                self.publish(&sandbox, live, 0);
-                self.teams.started(&sandbox.team);
+                driver.publish(held, &sandbox, live, 0);
+                driver.teams.count_start(&sandbox.team);
                 Ok(sandbox)
             }
-            Err(cabana_store::Error::Refused(refused)) => match self.store.sandbox(id).await? {
+            Err(cabana_store::Error::Refused(refused)) => match driver.store.sandbox(id).await? {
                 Some(Sandbox { state: State::Ending { cause } | State::Ended { cause }, .. }) => {
                     Err(CreateError::Ended { id: id.clone(), cause })
                 }
@@ -228,59 +195,42 @@ impl Lifecycle {
         }
     }
 
-    /// Ends a sandbox that did not come up, and waits a while until nothing of it is left.
-    async fn fail(self: Arc<Self>, id: SandboxId, message: String) {
-        let mut pause = super::backoff::Backoff::new();
-        loop {
-            let cause = EndCause::CreateFailed { message: message.clone() };
-            match self.store.end(id.clone(), cause, Timestamp::now()).await {
-                Ok(_) | Err(cabana_store::Error::Refused(_)) => break,
-                Err(cabana_store::Error::NoSandbox(_)) => return self.registry.forget(&id),
-                Err(error) => {
-                    let error = cabana_types::error::chain(&error);
-                    tracing::error!(sandbox = %id, error, "could not write that a creation failed; trying again");
-                    if !pause.wait(&self.stopping).await {
-                        return;
-                    }
-                }
-            }
-        }
-        let entry = self.sweep(&id);
-        let _ = tokio::time::timeout(SWEEP_WAIT, entry.attempted.cancelled()).await;
-    }
-
-    /// The answer to a request that was made before, if it was.
-    async fn repeated(&self, request: &Sandbox) -> Option<Result<Sandbox, CreateError>> {
-        let key = request.idempotency.as_ref()?;
-        match self.store.sandbox_by_idempotency_key(&request.team, &key.key).await {
-            Ok(Some(known)) => Some(self.known(request, known).await),
+    /// The answer to a request whose idempotency key was used before.
+    async fn repeated(&self, requested: &Sandbox) -> Option<Result<Sandbox, CreateError>> {
+        let key = requested.idempotency.as_ref()?;
+        match self.driver.store.sandbox_by_idempotency_key(&requested.team, &key.key).await {
+            Ok(Some(known)) => Some(self.answer_repeated(requested, known).await),
             Ok(None) => None,
             Err(error) => Some(Err(error.into())),
         }
     }
 
-    /// What is answered about the sandbox that a repeated request asked for before.
-    async fn known(&self, request: &Sandbox, mut known: Sandbox) -> Result<Sandbox, CreateError> {
+    /// Answers with the sandbox of the first request, when its creation is over.
+    async fn answer_repeated(&self, requested: &Sandbox, mut known: Sandbox) -> Result<Sandbox, CreateError> {
+        let driver = &self.driver;
         let key = known.idempotency.as_ref().map(|i| i.key.clone()).unwrap_or_default();
-        if known.idempotency != request.idempotency {
+        if known.idempotency != requested.idempotency {
             return Err(CreateError::Conflict { key });
         }
         if known.state == State::Creating {
-            if let Some(entry) = self.registry.get(&known.id) {
-                tokio::select! {
-                    () = entry.settled.cancelled() => {}
-                    () = tokio::time::sleep(self.launch_limit + self.ready_limit) => {}
-                }
+            if let Some(entry) = driver.registry.get(&known.id) {
+                let limit = self.launch_limit + driver.ready.limit();
+                let _ = tokio::time::timeout(limit, entry.created.wait()).await;
             }
-            known =
-                self.store.sandbox(&known.id).await?.ok_or_else(|| cabana_store::Error::NoSandbox(known.id.clone()))?;
+            let current = driver.store.sandbox(&known.id).await?;
+            known = current.ok_or_else(|| cabana_store::Error::NoSandbox(known.id.clone()))?;
         }
         let cause = match &known.state {
             State::Creating => "is still coming up".into(),
             State::Failed { cause } | State::Ending { cause } | State::Ended { cause } => cause.describe(),
-            // Also asleep it is the sandbox that was made.
+            // It was created, even if it is paused now.
             _ => return Ok(known),
         };
         Err(CreateError::Spent { key, id: known.id, cause })
     }
+}
+
+/// A client that disconnected gets no answer; the sandbox is created all the same.
+fn send(answer: Answer, result: Result<Sandbox, CreateError>) {
+    drop(answer.send(result));
 }

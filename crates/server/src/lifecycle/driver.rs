@@ -1,356 +1,203 @@
-//! The one loop that brings the world to what a sandbox's row says. Whoever wants something writes the intent first; then this does it,
-//! step by step, each written when it is done. After a crash the next server goes on from whatever step was written last.
+//! The driver: the loop that reconciles the host with a sandbox's row. An operation first writes its intent to the row; then the driver
+//! does what the state asks for, one transition at a time, each written when it is done. After a crash the next server continues from the
+//! last transition that was written.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
-use cabana_runtime::{DiskSource, LaunchSpec, Root};
-use cabana_store::Sandbox;
+use cabana_store::{Sandbox, Store};
 use cabana_types::SandboxId;
 use cabana_types::error::chain;
-use cabana_types::guest::GuestConfig;
-use cabana_types::policy::OnFailure;
-use cabana_types::sandbox::{EndCause, Kept, PauseCause, State, Transition};
+use cabana_types::sandbox::{Kept, State, Transition};
 use futures_util::FutureExt;
 use jiff::Timestamp;
 
-use super::backoff::Backoff;
-use super::readiness::Unready;
-use super::{Lifecycle, OverBudget, later};
-use crate::failpoint;
+use super::archiver::Archiver;
+use super::error::{ChangeError, Failure, Operation};
+use super::held::Held;
+use super::paused_memory::MemoryBudget;
+use super::readiness::ReadyCheck;
+use super::registry::Registry;
+use super::replacement::Replacements;
+use super::routes::Routes;
+use super::tasks::{Backoff, Tasks};
+use super::usage::Teams;
 
-/// Why a sandbox is not in the state that was wanted.
-#[derive(Debug, thiserror::Error)]
-pub enum ChangeError {
-    /// It is ending or has ended.
-    #[error("the sandbox {id} {}", cause.describe())]
-    Ended {
-        /// Which.
-        id: SandboxId,
-        /// Why.
-        cause: EndCause,
-    },
-    /// Its state does not allow it.
-    #[error("the sandbox {id} is {state}")]
-    Conflict {
-        /// Which.
-        id: SandboxId,
-        /// What it is.
-        state: &'static str,
-    },
-    /// There are as many up as there may be.
-    #[error("all {limit} sandboxes are in use")]
-    Capacity {
-        /// How many.
-        limit: u32,
-    },
-    /// It cannot be paused with its memory; it keeps running.
-    #[error("the sandbox {id} cannot be paused with its memory")]
-    OverBudget {
-        /// Which.
-        id: SandboxId,
-        /// Why not.
-        #[source]
-        why: OverBudget,
-    },
-    /// Its team keeps as many snapshots as it may.
-    #[error("the team has {limit} snapshots")]
-    Snapshots {
-        /// How many.
-        limit: u32,
-    },
-    /// It was tried and did not work; the sandbox is as before.
-    #[error("the sandbox {id} could not be {what}: {message}")]
-    Failed {
-        /// Which.
-        id: SandboxId,
-        /// `paused`, `resumed`, …
-        what: &'static str,
-        /// Why not.
-        message: String,
-    },
-    /// Somebody else wanted something of it meanwhile, and got it.
-    #[error("work on the sandbox {0} was interrupted")]
-    Interrupted(SandboxId),
-    /// It uses more memory than it shall have.
-    #[error("the sandbox {id} uses {used} MiB of memory")]
-    InUse {
-        /// Which.
-        id: SandboxId,
-        /// How much, MiB.
-        used: u64,
-    },
-    /// Its guest does not answer.
-    #[error("the guest of the sandbox {0} does not answer")]
-    Unresponsive(SandboxId),
-    /// The backend cannot do it.
-    #[error("{0}")]
-    Unsupported(String),
-    /// It takes longer than a caller should wait; it goes on.
-    #[error("the sandbox {0} is still changing")]
-    Slow(SandboxId),
-    /// The server stops.
-    #[error("the server is shutting down")]
-    ShuttingDown,
-    /// The store failed.
-    #[error("the store")]
-    Store(#[from] cabana_store::Error),
+/// How long a client waits for an operation. What takes longer continues in the background.
+const WAIT_LIMIT: Duration = Duration::from_secs(120);
+
+/// Changes the state of existing sandboxes.
+#[derive(Debug)]
+pub(super) struct Driver {
+    pub(super) store: Store,
+    pub(super) registry: Arc<Registry>,
+    pub(super) routes: Arc<Routes>,
+    pub(super) memory: Arc<MemoryBudget>,
+    pub(super) archiver: Arc<Archiver>,
+    pub(super) ready: ReadyCheck,
+    pub(super) teams: Arc<Teams>,
+    pub(super) replacements: Replacements,
+    pub(super) tasks: Tasks,
 }
 
-/// What a sandbox could not be because somebody else wanted something of it.
-pub(super) const INTERRUPTED: &str = "left in peace";
-
-/// No backend writes checkpoints yet.
-const NO_CHECKPOINTS: &str = "this server's backend cannot write or restore checkpoints";
-
-/// How far one step led.
-pub(super) enum Went {
-    /// On.
-    On,
-    /// Back to where it was, because of this.
-    Back(&'static str, String),
+/// Result of the work that one state asks for.
+pub(super) enum Outcome {
+    /// The next transition is written.
+    Advanced,
+    /// The work failed and was undone on the host; the row is rolled back next.
+    Failed(Operation, Failure),
+    /// Another operation interrupted the work, which is undone as above.
+    Interrupted,
 }
 
-impl Lifecycle {
-    /// Takes the steps that a sandbox's state wants, until it wants none, and answers with the row. `seconds` is how long it shall live if this wakes
-    /// it. The caller holds the entry's lock.
-    pub(super) async fn drive(self: &Arc<Self>, id: &SandboxId, seconds: Option<u64>) -> Result<Sandbox, ChangeError> {
-        let mut back = None;
-        loop {
-            let sandbox = self.store.sandbox(id).await?;
-            let sandbox = sandbox.ok_or_else(|| cabana_store::Error::NoSandbox(id.clone()))?;
-            // A fault of the backend must leave the sandbox where its row says, not the task dead with the lock.
-            let step = AssertUnwindSafe(self.take_next(&sandbox, seconds)).catch_unwind().await;
-            match step.unwrap_or_else(|_| Ok(Some(Went::Back("changed", "the server failed".into())))) {
-                Ok(Some(Went::On)) => {}
-                Ok(Some(Went::Back(what, message))) => {
-                    tracing::warn!(sandbox = %id, error = message, "a sandbox could not be {what}");
-                    let stayed = match sandbox.state {
-                        State::Pausing { .. } => Transition::PauseFailed,
-                        State::Archiving { .. } => Transition::ArchiveFailed,
-                        _ => Transition::ResumeFailed,
-                    };
-                    self.store.apply_with_reason(id.clone(), stayed, message.clone(), Timestamp::now()).await?;
-                    back = Some(match what {
-                        INTERRUPTED => ChangeError::Interrupted(id.clone()),
-                        _ => ChangeError::Failed { id: id.clone(), what, message },
-                    });
+impl Driver {
+    /// Runs an operation in a task of its own that holds the sandbox, so that a client that disconnects stops nothing halfway.
+    pub(super) async fn change<F>(
+        self: &Arc<Self>,
+        id: &SandboxId,
+        operation: impl FnOnce(Arc<Self>, Held) -> F + Send + 'static,
+    ) -> Result<Sandbox, ChangeError>
+    where
+        F: Future<Output = Result<Sandbox, ChangeError>> + Send,
+    {
+        if self.tasks.is_stopping() {
+            return Err(ChangeError::ShuttingDown);
+        }
+        let entry = self.registry.get(id).ok_or_else(|| cabana_store::Error::NoSandbox(id.clone()))?;
+        let (this, own) = (Arc::clone(self), id.clone());
+        let task = self.tasks.run("change a sandbox", async move {
+            let held = entry.hold_interrupting().await;
+            match operation(Arc::clone(&this), held).await {
+                // A kill does not wait for the lock.
+                Err(ChangeError::Store(cabana_store::Error::Refused(_))) => Err(this.conflict(&own).await),
+                Err(ChangeError::Store(error)) if !matches!(error, cabana_store::Error::NoSandbox(_)) => {
+                    // The intent may be written; then it is carried out.
+                    this.tasks.spawn("drive a sandbox", Arc::clone(&this).drive_until_settled(own));
+                    Err(error.into())
                 }
-                Ok(None) => {
-                    self.settled(&sandbox);
-                    return match back {
-                        Some(error) => Err(error),
-                        None => Ok(sandbox),
-                    };
-                }
-                Err(error) => return Err(error),
+                done => done,
             }
+        });
+        match tokio::time::timeout(WAIT_LIMIT, task).await {
+            Ok(done) => done.unwrap_or(Err(ChangeError::Store(cabana_store::Error::Closed))),
+            Err(_) => Err(ChangeError::Slow(id.clone())),
         }
     }
 
-    /// The same, again and again until it works: for changes that nobody waits for.
-    pub(super) async fn persevere(self: Arc<Self>, id: SandboxId) {
-        let mut pause = Backoff::new();
+    /// Drives a sandbox until its state is settled and returns its row. `seconds` is its timeout if this resumes it.
+    pub(super) async fn drive(self: &Arc<Self>, held: &Held, seconds: Option<u64>) -> Result<Sandbox, ChangeError> {
+        let id = held.id();
+        let mut rolled_back = None;
+        loop {
+            let sandbox = self.store.sandbox(id).await?;
+            let sandbox = sandbox.ok_or_else(|| cabana_store::Error::NoSandbox(id.clone()))?;
+            // A panic of the backend must not end this task: the row is rolled back as after any other failure.
+            let work = AssertUnwindSafe(self.advance(held, &sandbox, seconds)).catch_unwind().await;
+            let outcome = work.unwrap_or(Ok(Some(Outcome::Failed(Operation::Change, Failure::Panicked))))?;
+            rolled_back = match outcome {
+                Some(Outcome::Advanced) => rolled_back,
+                Some(Outcome::Failed(operation, failure)) => {
+                    tracing::warn!(sandbox = %id, error = %failure, "the sandbox could not be {operation}");
+                    self.roll_back(&sandbox, failure.to_string()).await?;
+                    Some(ChangeError::Failed { id: id.clone(), operation, failure })
+                }
+                Some(Outcome::Interrupted) => {
+                    tracing::info!(sandbox = %id, "work on the sandbox was interrupted");
+                    self.roll_back(&sandbox, "it was interrupted by another operation".into()).await?;
+                    Some(ChangeError::Interrupted(id.clone()))
+                }
+                None => {
+                    self.settle(&sandbox);
+                    return rolled_back.map_or(Ok(sandbox), Err);
+                }
+            };
+        }
+    }
+
+    /// Drives a sandbox for which no client waits, and retries while the store fails.
+    pub(super) async fn drive_until_settled(self: Arc<Self>, id: SandboxId) {
+        let mut backoff = Backoff::default();
         loop {
             let Some(entry) = self.registry.get(&id) else { return };
-            let held = entry.lock.lock().await;
-            match self.drive(&id, None).await {
-                // Where the store refused, somebody ended it meanwhile, and sweeps it.
+            let held = entry.hold().await;
+            match self.drive(&held, None).await {
+                // If the store refused, the sandbox was ended and is being removed.
                 Err(ChangeError::Store(error))
                     if !matches!(error, cabana_store::Error::Refused(_) | cabana_store::Error::NoSandbox(_)) =>
                 {
-                    tracing::error!(sandbox = %id, error = chain(&error), "could not go on with a sandbox; trying again");
+                    tracing::error!(sandbox = %id, error = chain(&error), "could not drive the sandbox; retrying");
                 }
                 _ => return,
             }
             drop(held);
-            if !pause.wait(&self.stopping).await {
+            if !self.tasks.wait(&mut backoff).await {
                 return;
             }
         }
     }
 
-    /// Places in the registry and on the edge follow the state.
-    fn settled(&self, sandbox: &Sandbox) {
-        if !sandbox.state.uses_capacity() {
-            self.registry.vacate(&sandbox.id);
-        }
-        if !matches!(sandbox.state, State::Paused { kept: Kept::Ram, .. }) {
-            self.memory_budget.leave(&sandbox.id);
-        }
-    }
-
-    /// Takes the next step; `None` if there is none.
-    async fn take_next(self: &Arc<Self>, sandbox: &Sandbox, seconds: Option<u64>) -> Result<Option<Went>, ChangeError> {
-        match sandbox.state {
-            State::Pausing { to: Kept::Ram, ref why } => self.freeze(sandbox, why).await.map(Some),
-            State::Pausing { to: Kept::Checkpoint { .. }, .. } => Ok(Some(Went::Back("paused", NO_CHECKPOINTS.into()))),
-            State::Pausing { .. } => self.shut_down(sandbox).await.map(Some),
-            State::Resuming { from: Kept::Ram, .. } => self.thaw(sandbox, seconds).await.map(Some),
+    /// Does what the state asks for; `None` if it is settled.
+    async fn advance(
+        self: &Arc<Self>,
+        held: &Held,
+        sandbox: &Sandbox,
+        seconds: Option<u64>,
+    ) -> Result<Option<Outcome>, ChangeError> {
+        let outcome = match sandbox.state {
+            State::Pausing { to: Kept::Ram, ref why } => self.freeze(held, sandbox, why).await,
+            State::Pausing { to: Kept::Checkpoint { .. }, .. } => {
+                Ok(Outcome::Failed(Operation::Pause, Failure::NoCheckpoints))
+            }
+            State::Pausing { .. } => self.shut_down(held, sandbox).await,
+            State::Resuming { from: Kept::Ram, .. } => self.thaw(held, sandbox, seconds).await,
             State::Resuming { from: Kept::Checkpoint { .. }, .. } => {
-                Ok(Some(Went::Back("resumed", NO_CHECKPOINTS.into())))
+                Ok(Outcome::Failed(Operation::Resume, Failure::NoCheckpoints))
             }
-            State::Resuming { from: Kept::Disk, .. } => self.boot(sandbox, seconds).await.map(Some),
+            State::Resuming { from: Kept::Disk, .. } => self.boot(held, sandbox, seconds).await,
             State::Resuming { from: Kept::Archive { generation, .. }, .. } => {
-                self.restore(sandbox, generation).await.map(Some)
+                self.archiver.restore(held, sandbox, generation).await
             }
-            State::Archiving { generation, whole, .. } => self.pack(sandbox, generation, whole).await.map(Some),
+            State::Archiving { generation, whole, .. } => self.archiver.pack(held, sandbox, generation, whole).await,
             State::Paused { kept: Kept::Archive { .. }, .. } => {
-                self.drop_disk(sandbox).await;
-                Ok(None)
+                Archiver::delete_disk(held).await;
+                return Ok(None);
             }
-            State::Failed { ref cause } => self.after_failure(sandbox, cause).await,
+            State::Failed { ref cause } => return self.after_failure(held, sandbox, cause).await,
             State::Ending { ref cause } | State::Ended { ref cause } => {
                 Err(ChangeError::Ended { id: sandbox.id.clone(), cause: cause.clone() })
             }
-            State::Creating | State::Running | State::Paused { .. } => Ok(None),
+            State::Creating | State::Running | State::Paused { .. } => return Ok(None),
+        };
+        outcome.map(Some)
+    }
+
+    pub(super) async fn apply(&self, id: &SandboxId, transition: Transition) -> Result<Sandbox, cabana_store::Error> {
+        self.store.apply(id.clone(), transition, Timestamp::now()).await
+    }
+
+    /// Returns the row to the settled state from which the failed work started.
+    async fn roll_back(&self, sandbox: &Sandbox, reason: String) -> Result<(), cabana_store::Error> {
+        let transition = match sandbox.state {
+            State::Pausing { .. } => Transition::PauseFailed,
+            State::Archiving { .. } => Transition::ArchiveFailed,
+            _ => Transition::ResumeFailed,
+        };
+        self.store.apply_with_reason(sandbox.id.clone(), transition, reason, Timestamp::now()).await.map(drop)
+    }
+
+    /// Releases the capacity and the memory that a settled sandbox does not use.
+    fn settle(&self, sandbox: &Sandbox) {
+        if !sandbox.state.uses_capacity() {
+            self.registry.release(&sandbox.id);
+        }
+        if !matches!(sandbox.state, State::Paused { kept: Kept::Ram, .. }) {
+            self.memory.release(&sandbox.id);
         }
     }
 
-    async fn step(&self, sandbox: &Sandbox, step: Transition) -> Result<Went, ChangeError> {
-        self.store.apply(sandbox.id.clone(), step, Timestamp::now()).await?;
-        Ok(Went::On)
-    }
-
-    /// From running to standing still. Where there is no room for its memory, what nobody asked for keeps the disk alone; whoever asked was let in before.
-    async fn freeze(self: &Arc<Self>, sandbox: &Sandbox, why: &PauseCause) -> Result<Went, ChangeError> {
-        let id = &sandbox.id;
-        if let Err(crowded) = self.make_bed(sandbox).await
-            && !matches!(why, PauseCause::Asked { .. })
-        {
-            tracing::info!(sandbox = %id, why = %crowded, "no room for the memory of a sandbox; its disk alone is kept");
-            let told = format!("its memory was given up: {crowded}");
-            self.store.apply_with_reason(id.clone(), Transition::MemoryLost, told, Timestamp::now()).await?;
-            return Ok(Went::On);
-        }
-        self.withdraw(id);
-        failpoint::hit("pause.withdrawn");
-        let frozen = self.backend.freeze(id).await;
-        failpoint::hit("pause.frozen");
-        let alive = self.backend.adopt(id).await.unwrap_or_default();
-        match (frozen, alive) {
-            (Ok(()), Some(_)) => {
-                let went = self.step(sandbox, Transition::Paused).await?;
-                failpoint::hit("pause.written");
-                self.count_memory(sandbox).await;
-                if self.reclaim {
-                    self.backend.reclaim(id).await;
-                }
-                Ok(went)
-            }
-            (_, None) => self.step(sandbox, Transition::MemoryLost).await,
-            (Err(error), Some(live)) => {
-                if let Err(error) = self.backend.thaw(id).await {
-                    tracing::error!(sandbox = %id, error = chain(&error), "could not thaw a sandbox");
-                }
-                let told = live.vitals.borrow().oom_kills;
-                self.publish(sandbox, live, told);
-                Ok(Went::Back("paused", chain(&error)))
-            }
-        }
-    }
-
-    /// Everything is stopped in order; the disk stays.
-    async fn shut_down(self: &Arc<Self>, sandbox: &Sandbox) -> Result<Went, ChangeError> {
-        let id = &sandbox.id;
-        self.withdraw(id);
-        if let Ok(Some(live)) = self.backend.adopt(id).await {
-            // One that slept with its memory must be awake to end.
-            let _ = self.backend.thaw(id).await;
-            if let Err(error) = live.link.stop().await {
-                tracing::warn!(sandbox = %id, %error, "the guest did not stop its processes in order; they are killed");
-            }
-        }
-        failpoint::hit("shut_down.told");
-        self.until_done(id, "stop", || self.backend.stop(id)).await?;
-        failpoint::hit("shut_down.stopped");
-        self.step(sandbox, Transition::Paused).await
-    }
-
-    /// From standing still to running.
-    async fn thaw(self: &Arc<Self>, sandbox: &Sandbox, seconds: Option<u64>) -> Result<Went, ChangeError> {
-        let id = &sandbox.id;
-        let thawed = self.backend.thaw(id).await;
-        failpoint::hit("resume.thawed");
-        let live = self.backend.adopt(id).await.unwrap_or_default();
-        match (thawed, live) {
-            (Ok(()), Some(live)) => self.arrive_again(sandbox, live, seconds).await,
-            (Err(error), Some(_)) => Ok(Went::Back("resumed", chain(&error))),
-            (_, None) => self.step(sandbox, Transition::MemoryLost).await,
-        }
-    }
-
-    /// From the disk alone to running.
-    async fn boot(self: &Arc<Self>, sandbox: &Sandbox, seconds: Option<u64>) -> Result<Went, ChangeError> {
-        failpoint::hit("boot.begun");
-        let launched = self.backend.launch(spec(sandbox, DiskSource::Kept)).await;
-        failpoint::hit("boot.launched");
-        match launched {
-            Ok(live) => {
-                // Its owner must get at the disk, whatever became of the start command.
-                if let Err(Unready::Failed(why)) = self.until_ready(sandbox, &live).await {
-                    self.note_unready(&sandbox.id, why).await;
-                }
-                self.arrive_again(sandbox, live, seconds).await
-            }
-            Err(error) => Ok(Went::Back("resumed", chain(&error))),
-        }
-    }
-
-    async fn arrive_again(
-        self: &Arc<Self>,
-        sandbox: &Sandbox,
-        live: cabana_runtime::Live,
-        seconds: Option<u64>,
-    ) -> Result<Went, ChangeError> {
-        let now = Timestamp::now();
-        let end_at = later(now, seconds.unwrap_or_else(|| sandbox.policy.auto_resume_seconds()));
-        let sandbox = self.store.started(sandbox.id.clone(), now, end_at).await?;
-        failpoint::hit("resume.written");
-        self.registry.place(&sandbox.id);
-        let told = live.vitals.borrow().oom_kills;
-        self.publish(&sandbox, live, told);
-        self.teams.started(&sandbox.team);
-        Ok(Went::On)
-    }
-
-    /// What is left of a sandbox that ended by itself goes; where its policy says so, it boots afresh.
-    async fn after_failure(self: &Arc<Self>, sandbox: &Sandbox, cause: &EndCause) -> Result<Option<Went>, ChangeError> {
-        let id = &sandbox.id;
-        self.withdraw(id);
-        self.until_done(id, "stop", || self.backend.stop(id)).await?;
-        failpoint::hit("failure.stopped");
-        self.registry.vacate(id);
-        let again = sandbox.policy.on_failure == OnFailure::Replace && self.replacements.allow(id);
-        if !again || self.registry.reserve(id, self.max_sandboxes).is_none() {
-            return Ok(None);
-        }
-        tracing::info!(sandbox = %id, why = cause.describe(), "booting a failed sandbox afresh from its disk");
-        self.step(sandbox, Transition::Resume).await.map(Some)
-    }
-
-    /// Does something that must be done, however often it takes; stops only with the server.
-    pub(super) async fn until_done<F>(
-        &self,
-        id: &SandboxId,
-        what: &str,
-        mut act: impl FnMut() -> F,
-    ) -> Result<(), ChangeError>
-    where
-        F: Future<Output = Result<(), cabana_runtime::Error>>,
-    {
-        let mut pause = Backoff::new();
-        while let Err(error) = act().await {
-            tracing::error!(sandbox = %id, error = chain(&error), "could not {what} a sandbox; trying again");
-            if !pause.wait(&self.stopping).await {
-                return Err(ChangeError::ShuttingDown);
-            }
-        }
-        Ok(())
-    }
-
-    /// What became of a sandbox whose state refused a step.
-    pub(super) async fn ended(&self, id: &SandboxId) -> ChangeError {
+    /// The error for a sandbox whose state refused a transition.
+    async fn conflict(&self, id: &SandboxId) -> ChangeError {
         match self.store.sandbox(id).await {
             Ok(Some(Sandbox { state: State::Ending { cause } | State::Ended { cause }, .. })) => {
                 ChangeError::Ended { id: id.clone(), cause }
@@ -359,32 +206,5 @@ impl Lifecycle {
             Ok(None) => cabana_store::Error::NoSandbox(id.clone()).into(),
             Err(error) => error.into(),
         }
-    }
-}
-
-/// What the backend is told to bring a sandbox up.
-pub(super) fn spec(sandbox: &Sandbox, disk: DiskSource) -> LaunchSpec {
-    let mut env_vars = sandbox.boot.env.clone();
-    env_vars.extend(sandbox.env_vars.clone());
-    let mib = |mb: u32| u64::from(mb) * 1024 * 1024;
-    LaunchSpec {
-        id: sandbox.id.clone(),
-        root: Root::Build { build: sandbox.build.clone(), disk },
-        resources: sandbox.resources,
-        mounts: Vec::new(),
-        internet: sandbox.internet,
-        guest: GuestConfig {
-            sandbox_id: sandbox.id.clone(),
-            template_id: sandbox.template.to_string(),
-            access_token: sandbox.access_token.clone(),
-            env_vars,
-            default_user: sandbox.boot.default_user.clone(),
-            default_workdir: sandbox.boot.default_workdir.clone(),
-            start: sandbox.boot.start.clone(),
-            ready: sandbox.boot.ready.clone(),
-            cpu_count: sandbox.resources.cpu_count,
-            memory_bytes: mib(sandbox.resources.memory_mb),
-            disk_bytes: mib(sandbox.resources.disk_mb),
-        },
     }
 }

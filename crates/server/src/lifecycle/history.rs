@@ -1,24 +1,23 @@
-//! Samples over time in bounded memory: the last hour as it was taken, then the peaks of minutes, then the peaks of hours.
+//! Samples over time in bounded memory: all of the last hour, then the peaks of minutes, then the peaks of hours.
 
 use std::collections::VecDeque;
 
 use jiff::Timestamp;
 
-/// Something that was measured.
+/// A measurement.
 pub(super) trait Sample: Copy {
-    /// When.
     fn at(&self) -> Timestamp;
-    /// The peaks of two, at the time of the later one.
+    /// The peaks of two samples, at the time of the later one.
     fn peak(self, later: Self) -> Self;
 }
 
-/// Width of a level's buckets in seconds, and how many it keeps.
+/// Width in seconds and number of the buckets of each level.
 const LEVELS: [(i64, usize); 3] = [(0, 720), (60, 360), (3600, 744)];
 
 /// Samples, oldest first.
 #[derive(Debug)]
 pub(super) struct History<T> {
-    /// The finest level first, which holds the newest samples; what it has no room for goes to the next.
+    /// The finest level first. It holds the newest samples; what it drops goes to the next level.
     levels: [VecDeque<T>; 3],
 }
 
@@ -29,7 +28,6 @@ impl<T> Default for History<T> {
 }
 
 impl<T: Sample> History<T> {
-    /// Adds a sample.
     pub(super) fn push(&mut self, sample: T) {
         let mut carried = Some(sample);
         for (level, (width, most)) in self.levels.iter_mut().zip(LEVELS) {
@@ -45,29 +43,29 @@ impl<T: Sample> History<T> {
         }
     }
 
-    /// The newest.
+    /// The newest sample.
     pub(super) fn last(&self) -> Option<T> {
         self.levels[0].back().copied()
     }
 
-    /// Those within a range of seconds since 1970, oldest first.
+    /// The samples within a range, oldest first.
     pub(super) fn between(&self, range: Range) -> impl Iterator<Item = T> {
         let all = self.levels.iter().rev().flatten().copied();
         all.filter(move |sample| range.contains(sample.at()))
     }
 }
 
-/// Seconds since 1970, both ends included; an end that is not there is open.
+/// A range of Unix times in seconds, both ends included.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Range {
-    /// Not before.
+    /// First second; open if absent.
     pub start: Option<i64>,
-    /// Not after.
+    /// Last second; open if absent.
     pub end: Option<i64>,
 }
 
 impl Range {
-    /// Whether a moment is within.
+    /// Whether a time is in the range.
     pub fn contains(&self, at: Timestamp) -> bool {
         let at = at.as_second();
         self.start.is_none_or(|start| start <= at) && self.end.is_none_or(|end| at <= end)
@@ -137,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_does_no_harm() {
+    fn a_clock_that_is_set_back_is_harmless() {
         let mut history = History::default();
         for n in 0..10_000 {
             history.push(Number((n * 7919) % 100_000, 1));

@@ -1,58 +1,57 @@
-//! What the guests of running sandboxes noted. It comes from a sandbox: its size, its form and its times are doubted.
+//! Journals of the guests of running sandboxes. They come from inside a sandbox, so their size, form and times are not trusted.
 
-use cabana_types::SandboxId;
+use std::sync::Arc;
+
 use cabana_types::guest::{JournalEntry, MAX_JOURNAL_ENTRIES, MAX_JOURNAL_MESSAGE};
 use jiff::Timestamp;
 
-use super::Lifecycle;
+use cabana_edge::Route;
 
-/// The whole journal: every byte of a message may be escaped.
+/// Limit of a whole journal: every byte of a message may be escaped.
 const MAX_BYTES: usize = MAX_JOURNAL_ENTRIES * (6 * MAX_JOURNAL_MESSAGE + 128);
-/// Of lines, from the least to the most important.
+/// Levels of lines, from the least to the most important.
 pub const LEVELS: [&str; 4] = ["debug", "info", "warn", "error"];
 
-/// Something that a guest noted.
+/// One line of a guest's journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Noted {
-    /// When, as the guest says; never before its sandbox was made nor after now.
+pub struct JournalLine {
+    /// Time according to the guest, limited to the time from its sandbox's creation to now.
     pub at: Timestamp,
     /// One of [`LEVELS`].
     pub level: &'static str,
-    /// What, without control characters.
+    /// Message without control characters.
     pub message: String,
-    /// The process inside that it is about.
+    /// The process inside the sandbox that it is about.
     pub pid: Option<u32>,
 }
 
-impl Lifecycle {
-    /// What the guest of a sandbox noted of late, oldest first. Nothing where the sandbox is not up, or its guest does not answer.
-    pub async fn noted(&self, id: &SandboxId, since: Timestamp) -> Vec<Noted> {
-        let Some(route) = self.directory.get(id) else { return vec![] };
-        match route.link.journal(MAX_BYTES).await {
-            Ok(bytes) => read(&bytes, since, Timestamp::now()),
-            Err(error) => {
-                tracing::debug!(sandbox = %id, %error, "a guest's journal could not be read");
-                vec![]
-            }
+/// The journal of a running sandbox's guest, oldest first. Empty if the sandbox does not run or its guest does not answer.
+pub(super) async fn read(route: Option<Arc<Route>>, since: Timestamp) -> Vec<JournalLine> {
+    let Some(route) = route else { return vec![] };
+    match route.link.journal(MAX_BYTES).await {
+        Ok(bytes) => parse(&bytes, since, Timestamp::now()),
+        Err(error) => {
+            tracing::debug!(sandbox = %route.id, %error, "could not read the journal of the guest");
+            vec![]
         }
     }
 }
 
-/// What is sound in a guest's answer.
-fn read(bytes: &[u8], since: Timestamp, now: Timestamp) -> Vec<Noted> {
+/// The valid lines of a guest's answer.
+fn parse(bytes: &[u8], since: Timestamp, now: Timestamp) -> Vec<JournalLine> {
     let entries: Vec<JournalEntry> = serde_json::from_slice(bytes).unwrap_or_default();
-    let mut noted: Vec<Noted> = entries
+    let mut lines: Vec<JournalLine> = entries
         .into_iter()
         .take(MAX_JOURNAL_ENTRIES)
         .filter_map(|entry| {
             let level = LEVELS.into_iter().find(|level| *level == entry.level)?;
             let at = Timestamp::from_microsecond(entry.at).ok()?.min(now).max(since);
             let plain = entry.message.chars().filter(|c| !c.is_control());
-            Some(Noted { at, level, message: plain.take(MAX_JOURNAL_MESSAGE).collect(), pid: entry.pid })
+            Some(JournalLine { at, level, message: plain.take(MAX_JOURNAL_MESSAGE).collect(), pid: entry.pid })
         })
         .collect();
-    noted.sort_by_key(|entry| entry.at);
-    noted
+    lines.sort_by_key(|entry| entry.at);
+    lines
 }
 
 #[cfg(test)]
@@ -67,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lying_guest_is_cut_to_size() {
+    fn a_hostile_journal_is_limited() {
         let text = json!([
             {"at": i64::MAX, "level": "info", "message": "never"},
             {"at": 300_000_000, "level": "info", "message": "later\u{1b}[31m than now\n"},
@@ -75,24 +74,25 @@ mod tests {
             {"at": 150_000_000, "level": "shout", "message": "no such level"},
         ])
         .to_string();
-        let noted = read(text.as_bytes(), second(100), second(200));
-        let whole = Noted { at: second(200), level: "info", message: "later[31m than now".into(), pid: None };
-        let cut = Noted { at: second(100), level: "warn", message: "x".repeat(MAX_JOURNAL_MESSAGE), pid: Some(7) };
-        assert_eq!(noted, [cut, whole]);
+        let lines = parse(text.as_bytes(), second(100), second(200));
+        let whole = JournalLine { at: second(200), level: "info", message: "later[31m than now".into(), pid: None };
+        let cut =
+            JournalLine { at: second(100), level: "warn", message: "x".repeat(MAX_JOURNAL_MESSAGE), pid: Some(7) };
+        assert_eq!(lines, [cut, whole]);
         let many: Vec<_> = (0..2000).map(|n| json!({"at": n, "level": "info", "message": ""})).collect();
         let many = serde_json::to_vec(&many).expect("JSON");
-        assert_eq!(read(&many, second(0), second(9)).len(), MAX_JOURNAL_ENTRIES);
+        assert_eq!(parse(&many, second(0), second(9)).len(), MAX_JOURNAL_ENTRIES);
         for nonsense in ["", "null", "{}", "[1]", "[[[[", r#"[{"at": 1}]"#] {
-            assert_eq!(read(nonsense.as_bytes(), second(0), second(9)), []);
+            assert_eq!(parse(nonsense.as_bytes(), second(0), second(9)), []);
         }
     }
 
     proptest! {
         #[test]
-        fn whatever_comes_is_bounded(bytes in prop::collection::vec(any::<u8>(), 0..300), at: i64, text in "\\PC{0,40}") {
-            let _ = read(&bytes, second(5), second(9));
+        fn every_answer_is_bounded(bytes in prop::collection::vec(any::<u8>(), 0..300), at: i64, text in "\\PC{0,40}") {
+            let _ = parse(&bytes, second(5), second(9));
             let entry = json!([{"at": at, "level": "debug", "message": text}]).to_string();
-            for entry in read(entry.as_bytes(), second(5), second(9)) {
+            for entry in parse(entry.as_bytes(), second(5), second(9)) {
                 prop_assert!(entry.at >= second(5) && entry.at <= second(9));
             }
         }

@@ -1,83 +1,97 @@
-//! What has to be done now and then: forgetting old tombstones, and removing what nobody remembers.
+//! Periodic maintenance: deletes old tombstones and removes resources that no row refers to.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use cabana_store::Store;
 use cabana_types::SandboxId;
+use cabana_types::error::chain;
 use futures_util::StreamExt;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
 
-use super::Lifecycle;
+use super::archiver::Archiver;
+use super::registry::Registry;
+use super::retention::Retention;
+use super::snapshots::Snapshots;
 
-/// How often.
 const EVERY: Duration = Duration::from_secs(600);
-/// Strangers that are removed at the same time, and how long one may take.
+/// Orphans that are removed at the same time, and the limit for one of them.
 const REMOVALS: usize = 8;
 const REMOVAL_LIMIT: Duration = Duration::from_secs(60);
-/// Tombstones that are kept at most, however young.
-const MOST_TOMBSTONES: u32 = 100_000;
-/// Tombstones forgotten in one transaction.
-const AT_ONCE: u32 = 500;
+/// Tombstones that are kept at most, regardless of their age.
+const MAX_TOMBSTONES: u32 = 100_000;
+/// Tombstones deleted in one transaction.
+const BATCH: u32 = 500;
 
-impl Lifecycle {
-    pub(super) async fn keep_house(self: Arc<Self>) {
-        let tombstones = Duration::from_secs(u64::from(self.retention.tombstone_days) * 24 * 3600);
+/// Runs all maintenance, one round after the other.
+#[derive(Debug)]
+pub(super) struct Maintenance {
+    pub(super) store: Store,
+    pub(super) registry: Arc<Registry>,
+    pub(super) snapshots: Arc<Snapshots>,
+    pub(super) archiver: Arc<Archiver>,
+    pub(super) retention: Retention,
+}
+
+impl Maintenance {
+    pub(super) async fn run(self: Arc<Self>, stop: CancellationToken) {
         let mut tick = tokio::time::interval(EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                () = self.stopping.cancelled() => return,
+                () = stop.cancelled() => return,
                 _ = tick.tick() => {}
             }
-            self.forget_tombstones(tombstones).await;
-            self.find_strangers().await;
-            self.sweep_snapshots(false).await;
-            self.sweep_archives().await;
-            self.retire().await;
+            self.delete_tombstones().await;
+            self.remove_orphans().await;
+            self.snapshots.remove_unfinished(false).await;
+            self.archiver.delete_unneeded(&self.registry).await;
+            self.retention.run().await;
         }
     }
 
-    async fn forget_tombstones(&self, age: Duration) {
-        let age = SignedDuration::try_from(age).unwrap_or(SignedDuration::MAX);
+    async fn delete_tombstones(&self) {
+        let age = SignedDuration::from_hours(i64::from(self.retention.config.tombstone_days) * 24);
         let Ok(before) = Timestamp::now().checked_sub(age) else { return };
         loop {
-            match self.store.purge(before, MOST_TOMBSTONES, AT_ONCE).await {
-                Ok(purged) if purged >= u64::from(AT_ONCE) => {}
+            match self.store.purge(before, MAX_TOMBSTONES, BATCH).await {
+                Ok(purged) if purged >= u64::from(BATCH) => {}
                 Ok(_) => return,
                 Err(error) => {
-                    tracing::warn!(error = cabana_types::error::chain(&error), "could not forget old tombstones");
+                    tracing::warn!(error = chain(&error), "could not delete old tombstones");
                     return;
                 }
             }
         }
     }
 
-    /// A sandbox is in the registry before anything of it is in the world, and until nothing is: whatever else the backend finds
-    /// is nobody's.
-    async fn find_strangers(&self) {
-        let found = match self.backend.inventory().await {
+    /// A sandbox is registered before it has resources on the host and until it has none, so everything else that the backend finds is an
+    /// orphan.
+    async fn remove_orphans(&self) {
+        let found = match self.registry.host().inventory().await {
             Ok(found) => found,
             Err(error) => {
-                tracing::warn!(error = cabana_types::error::chain(&error), "could not look for forgotten sandboxes");
+                tracing::warn!(error = chain(&error), "could not look for orphaned sandboxes");
                 return;
             }
         };
-        let strangers = found.into_iter().filter(|id| self.registry.get(id).is_none());
-        futures_util::stream::iter(strangers)
-            .for_each_concurrent(REMOVALS, |id| async move { self.remove_stranger(&id).await })
+        let orphans = found.into_iter().filter(|id| self.registry.get(id).is_none());
+        futures_util::stream::iter(orphans)
+            .for_each_concurrent(REMOVALS, |id| async move { self.remove_orphan(&id).await })
             .await;
     }
 
-    async fn remove_stranger(&self, id: &SandboxId) {
-        tracing::warn!(sandbox = %id, "removing a sandbox that nobody remembers");
-        match tokio::time::timeout(REMOVAL_LIMIT, self.backend.destroy(id)).await {
+    async fn remove_orphan(&self, id: &SandboxId) {
+        tracing::warn!(sandbox = %id, "removing an orphaned sandbox");
+        let held = self.registry.orphan(id).hold().await;
+        match tokio::time::timeout(REMOVAL_LIMIT, held.destroy()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                let error = cabana_types::error::chain(&error);
-                tracing::error!(sandbox = %id, error, "could not remove it; the next round tries again");
+                tracing::error!(sandbox = %id, error = chain(&error), "could not remove the orphaned sandbox; retrying later");
             }
-            Err(_) => tracing::error!(sandbox = %id, "removing it takes too long; the next round tries again"),
+            Err(_) => tracing::error!(sandbox = %id, "removing the orphaned sandbox takes too long; retrying later"),
         }
     }
 }

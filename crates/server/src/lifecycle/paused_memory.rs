@@ -1,4 +1,5 @@
-//! Who sleeps with its memory, and how much that holds. Both are bounded: what stands still gives nothing back to the machine.
+//! The budget for sandboxes that are paused with their memory in RAM: how many there are and how much they use. Both are limited, because
+//! a frozen sandbox returns nothing to the host.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,114 +8,117 @@ use std::time::Duration;
 use cabana_store::Sandbox;
 use cabana_types::SandboxId;
 
-use super::Lifecycle;
+use super::held::Held;
 use crate::config;
 use crate::resource_limits::machine_memory_mb;
 
-/// How long measuring a sandbox may take.
+/// Timeout of one measurement.
 const LIMIT: Duration = Duration::from_secs(5);
 const MIB: u64 = 1024 * 1024;
 
-/// Those that sleep with their memory, or are about to.
+/// Memory of sandboxes that are paused, or are being paused, with their memory in RAM.
 #[derive(Debug)]
 pub(super) struct MemoryBudget {
-    /// At most so many.
-    most: usize,
-    /// They hold at most so many bytes together.
-    room: u64,
-    held: Mutex<HashMap<SandboxId, u64>>,
+    max_count: usize,
+    max_bytes: u64,
+    /// Whether memory of paused sandboxes is reclaimed.
+    reclaim: bool,
+    reserved: Mutex<HashMap<SandboxId, u64>>,
 }
 
-/// Why a sandbox cannot sleep with its memory.
+/// Why a sandbox cannot be paused with its memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OverBudget {
-    /// Too many do.
+    /// Too many sandboxes are.
     #[error("the limit of sandboxes that are paused with their memory is reached: {limit} (pause.max_in_memory)")]
     Count {
-        /// How many.
+        /// `pause.max_in_memory`.
         limit: usize,
     },
-    /// They would hold too much.
+    /// They would use too much memory.
     #[error(
-        "it uses {wanted} MiB, and sandboxes that are paused with their memory use {held} of the {room} MiB allowed \
+        "it uses {wanted} MiB, and sandboxes that are paused with their memory use {reserved} of the {limit} MiB allowed \
          (pause.max_memory_mb)"
     )]
     Memory {
-        /// What this one holds, MiB.
+        /// What this sandbox uses, MiB.
         wanted: u64,
-        /// What the others do.
-        held: u64,
-        /// What all may.
-        room: u64,
+        /// What the others use, MiB.
+        reserved: u64,
+        /// `pause.max_memory_mb`.
+        limit: u64,
     },
 }
 
 impl MemoryBudget {
     pub(super) fn new(pause: &config::Pause) -> Self {
-        let room = match pause.max_memory_mb {
+        let max_mib = match pause.max_memory_mb {
             0 => u64::from(machine_memory_mb()) / 2,
             mib => u64::from(mib),
         };
-        let most = match pause.max_in_memory {
+        let max_count = match pause.max_in_memory {
             0 => usize::MAX,
-            most => most as usize,
+            count => count as usize,
         };
-        Self { most, room: room * MIB, held: Mutex::default() }
+        Self { max_count, max_bytes: max_mib * MIB, reclaim: pause.reclaim_memory, reserved: Mutex::default() }
     }
 
-    /// Takes a sandbox in, if there is room for it. One that is in already is counted once.
-    fn admit(&self, id: &SandboxId, bytes: u64) -> Result<(), OverBudget> {
-        let mut held = self.held();
-        let others = held.keys().filter(|other| *other != id).count();
-        let taken = held.iter().filter(|(other, _)| *other != id).fold(0_u64, |sum, (_, own)| sum.saturating_add(*own));
-        if others >= self.most {
-            return Err(OverBudget::Count { limit: self.most });
+    /// Reserves what a sandbox uses, if it fits.
+    pub(super) async fn reserve(&self, held: &Held, sandbox: &Sandbox) -> Result<(), OverBudget> {
+        self.try_reserve(held.id(), measure(held, sandbox).await)
+    }
+
+    /// Charges what a frozen sandbox uses, even beyond the budget.
+    pub(super) async fn charge(&self, held: &Held, sandbox: &Sandbox) {
+        let bytes = measure(held, sandbox).await;
+        self.set(held.id(), bytes);
+    }
+
+    /// Reclaims memory of a frozen sandbox, if that is enabled.
+    pub(super) async fn reclaim(&self, held: &Held) {
+        if self.reclaim {
+            held.reclaim().await;
         }
-        if taken.saturating_add(bytes) > self.room {
+    }
+
+    /// Releases what was reserved for a sandbox.
+    pub(super) fn release(&self, id: &SandboxId) {
+        self.reserved().remove(id);
+    }
+
+    /// An earlier reservation of the same sandbox is replaced.
+    fn try_reserve(&self, id: &SandboxId, bytes: u64) -> Result<(), OverBudget> {
+        let mut reserved = self.reserved();
+        let others = reserved.iter().filter(|(other, _)| *other != id);
+        let (count, used) = others.fold((0, 0_u64), |(count, used), (_, own)| (count + 1, used.saturating_add(*own)));
+        if count >= self.max_count {
+            return Err(OverBudget::Count { limit: self.max_count });
+        }
+        if used.saturating_add(bytes) > self.max_bytes {
             return Err(OverBudget::Memory {
                 wanted: bytes.div_ceil(MIB),
-                held: taken.div_ceil(MIB),
-                room: self.room / MIB,
+                reserved: used.div_ceil(MIB),
+                limit: self.max_bytes / MIB,
             });
         }
-        held.insert(id.clone(), bytes);
+        reserved.insert(id.clone(), bytes);
         Ok(())
     }
 
-    /// Counts one that sleeps there, whether there is room or not.
-    fn place(&self, id: &SandboxId, bytes: u64) {
-        self.held().insert(id.clone(), bytes);
+    fn set(&self, id: &SandboxId, bytes: u64) {
+        self.reserved().insert(id.clone(), bytes);
     }
 
-    /// It is awake, or its memory is gone.
-    pub(super) fn leave(&self, id: &SandboxId) {
-        self.held().remove(id);
-    }
-
-    fn held(&self) -> MutexGuard<'_, HashMap<SandboxId, u64>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reserved(&self) -> MutexGuard<'_, HashMap<SandboxId, u64>> {
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Lifecycle {
-    /// Makes room for the memory of a sandbox that is to sleep with it. The caller holds the entry's lock.
-    pub(super) async fn make_bed(&self, sandbox: &Sandbox) -> Result<(), OverBudget> {
-        let bytes = self.memory_of(sandbox).await;
-        self.memory_budget.admit(&sandbox.id, bytes)
-    }
-
-    /// Counts what a sandbox that stands still holds. The caller holds the entry's lock.
-    pub(super) async fn count_memory(&self, sandbox: &Sandbox) {
-        let bytes = self.memory_of(sandbox).await;
-        self.memory_budget.place(&sandbox.id, bytes);
-    }
-
-    /// What it holds that only its end or its waking gives back. One that cannot be measured is taken to hold all that it may.
-    async fn memory_of(&self, sandbox: &Sandbox) -> u64 {
-        match tokio::time::timeout(LIMIT, self.backend.stats(&sandbox.id)).await {
-            Ok(Ok(stats)) => stats.memory_used.saturating_add(stats.memory_shared),
-            Ok(Err(_)) | Err(_) => u64::from(sandbox.resources.memory_mb) * MIB,
-        }
+/// Bytes that only the end or the resume of a sandbox returns to the host. One that cannot be measured is taken to use its limit.
+async fn measure(held: &Held, sandbox: &Sandbox) -> u64 {
+    match tokio::time::timeout(LIMIT, held.stats()).await {
+        Ok(Ok(stats)) => stats.memory_used.saturating_add(stats.memory_shared),
+        Ok(Err(_)) | Err(_) => u64::from(sandbox.resources.memory_mb) * MIB,
     }
 }
 
@@ -128,72 +132,73 @@ mod tests {
         SandboxId::from_random([n; 20])
     }
 
-    fn memory_budget(max_in_memory: u32, max_memory_mb: u32) -> MemoryBudget {
+    fn budget(max_in_memory: u32, max_memory_mb: u32) -> MemoryBudget {
         MemoryBudget::new(&config::Pause { reclaim_memory: false, max_in_memory, max_memory_mb })
     }
 
     #[test]
-    fn what_does_not_fit_is_told_why() {
-        let few = memory_budget(1, 100);
-        assert_eq!(few.admit(&id(1), 60 * MIB), Ok(()));
-        assert_eq!(few.admit(&id(1), 100 * MIB), Ok(()), "its own place is its own");
-        assert_eq!(few.admit(&id(2), 0), Err(OverBudget::Count { limit: 1 }));
-        few.leave(&id(1));
-        assert_eq!(few.admit(&id(2), 100 * MIB + 1), Err(OverBudget::Memory { wanted: 101, held: 0, room: 100 }));
-        assert_eq!(few.admit(&id(2), 100 * MIB), Ok(()));
+    fn what_does_not_fit_is_refused_with_the_reason() {
+        let budget = budget(1, 100);
+        assert_eq!(budget.try_reserve(&id(1), 60 * MIB), Ok(()));
+        assert_eq!(budget.try_reserve(&id(1), 100 * MIB), Ok(()), "its own reservation is replaced");
+        assert_eq!(budget.try_reserve(&id(2), 0), Err(OverBudget::Count { limit: 1 }));
+        budget.release(&id(1));
+        let refused = OverBudget::Memory { wanted: 101, reserved: 0, limit: 100 };
+        assert_eq!(budget.try_reserve(&id(2), 100 * MIB + 1), Err(refused));
+        assert_eq!(budget.try_reserve(&id(2), 100 * MIB), Ok(()));
     }
 
     #[test]
-    fn nothing_set_is_half_of_the_machine_and_any_number() {
-        let all = memory_budget(0, 0);
-        assert_eq!(all.room, u64::from(machine_memory_mb()) / 2 * MIB);
-        assert!((0..=u8::MAX).all(|n| all.admit(&id(n), 0).is_ok()));
+    fn the_default_is_half_of_the_host_and_any_number() {
+        let budget = budget(0, 0);
+        assert_eq!(budget.max_bytes, u64::from(machine_memory_mb()) / 2 * MIB);
+        assert!((0..=u8::MAX).all(|n| budget.try_reserve(&id(n), 0).is_ok()));
     }
 
     #[derive(Debug, Clone)]
-    enum Move {
-        Admit(u8, u64),
-        Place(u8, u64),
-        Leave(u8),
+    enum Action {
+        Reserve(u8, u64),
+        Charge(u8, u64),
+        Release(u8),
     }
 
-    fn moves() -> impl Strategy<Value = Move> {
+    fn actions() -> impl Strategy<Value = Action> {
         let (who, bytes) = (0_u8..8, prop_oneof![0..200 * MIB, Just(u64::MAX)]);
         prop_oneof![
-            4 => (who.clone(), bytes.clone()).prop_map(|(who, bytes)| Move::Admit(who, bytes)),
-            1 => (who.clone(), bytes).prop_map(|(who, bytes)| Move::Place(who, bytes)),
-            3 => who.prop_map(Move::Leave),
+            4 => (who.clone(), bytes.clone()).prop_map(|(who, bytes)| Action::Reserve(who, bytes)),
+            1 => (who.clone(), bytes).prop_map(|(who, bytes)| Action::Charge(who, bytes)),
+            3 => who.prop_map(Action::Release),
         ]
     }
 
     proptest! {
-        /// Whatever comes and goes: whoever is admitted keeps within both bounds, whoever is not would break one and changes nothing.
+        /// A reservation succeeds exactly if it keeps within both limits; one that fails changes nothing.
         #[test]
-        fn the_bounds_hold(moves in proptest::collection::vec(moves(), 0..60), most in 1_u32..6, room in 1_u32..300) {
-            let memory_budget = memory_budget(most, room);
+        fn the_limits_hold(actions in proptest::collection::vec(actions(), 0..60), count in 1_u32..6, mib in 1_u32..300) {
+            let budget = budget(count, mib);
             let mut model: HashMap<SandboxId, u64> = HashMap::new();
-            for step in moves {
-                match step {
-                    Move::Admit(who, bytes) => {
+            for action in actions {
+                match action {
+                    Action::Reserve(who, bytes) => {
                         let mut then = model.clone();
                         then.insert(id(who), bytes);
                         let sum: u128 = then.values().map(|bytes| u128::from(*bytes)).sum();
-                        let fits = then.len() <= most as usize && sum <= u128::from(room) * u128::from(MIB);
-                        prop_assert_eq!(memory_budget.admit(&id(who), bytes).is_ok(), fits);
+                        let fits = then.len() <= count as usize && sum <= u128::from(mib) * u128::from(MIB);
+                        prop_assert_eq!(budget.try_reserve(&id(who), bytes).is_ok(), fits);
                         if fits {
                             model = then;
                         }
                     }
-                    Move::Place(who, bytes) => {
-                        memory_budget.place(&id(who), bytes);
+                    Action::Charge(who, bytes) => {
+                        budget.set(&id(who), bytes);
                         model.insert(id(who), bytes);
                     }
-                    Move::Leave(who) => {
-                        memory_budget.leave(&id(who));
+                    Action::Release(who) => {
+                        budget.release(&id(who));
                         model.remove(&id(who));
                     }
                 }
-                prop_assert_eq!(&*memory_budget.held(), &model);
+                prop_assert_eq!(&*budget.reserved(), &model);
             }
         }
     }

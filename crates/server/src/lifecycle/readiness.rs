@@ -1,81 +1,85 @@
-//! Waiting until a sandbox that was launched is ready: until its template's start command was started and its ready command has succeeded.
-//! The guest runs both; this asks it. What it answers comes from a sandbox: its size and its form are doubted.
+//! Waits until a launched sandbox is ready: its template's start command has started and its ready command has succeeded. The guest runs both;
+//! the host asks it. The answer comes from inside the sandbox, so its size and form are not trusted.
 
 use std::pin::pin;
 use std::time::Duration;
 
 use cabana_runtime::Live;
 use cabana_store::Sandbox;
-use cabana_types::SandboxId;
 use cabana_types::guest::{MAX_READY_LINE, MAX_READY_LINES, Readiness};
-use jiff::Timestamp;
 
-use super::Lifecycle;
+use super::held::Held;
+use super::tasks::Tasks;
 use super::watch::cause;
 
-/// Bytes of the output that is told: it is kept with the sandbox's events and tombstone.
+/// Limit of the output that is reported, in bytes: it is kept in the sandbox's events and tombstone.
 const MAX_OUTPUT: usize = 4096;
-/// When a guest is gone, the backend says how within this.
-const NEWS: Duration = Duration::from_secs(1);
+/// How long to wait for the backend to report the death of a guest that does not answer.
+const DEATH_WAIT: Duration = Duration::from_secs(1);
 
 /// Why a sandbox is not ready.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unready {
-    /// One of its commands failed, with the last output; or the guest cannot be asked.
+pub(super) enum NotReady {
+    /// One of its commands failed, with the last output, or the guest does not answer.
     Failed(String),
-    /// Somebody ended the sandbox.
-    Doomed,
+    /// The sandbox is to be removed.
+    Ending,
     /// The server stops.
     Stopping,
 }
 
-impl Lifecycle {
-    /// Waits until a sandbox is ready. Where its template has neither command, nobody is asked. The caller holds the entry's lock; a kill ends
-    /// the waiting, and so does the end of the server.
-    pub(super) async fn until_ready(&self, sandbox: &Sandbox, live: &Live) -> Result<(), Unready> {
+/// Waits for the start and ready commands of sandboxes.
+#[derive(Debug)]
+pub(super) struct ReadyCheck {
+    limit: Duration,
+    tasks: Tasks,
+}
+
+impl ReadyCheck {
+    pub(super) fn new(limit: Duration, tasks: Tasks) -> Self {
+        Self { limit, tasks }
+    }
+
+    /// How long start and ready commands may take.
+    pub(super) fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// Waits until a sandbox is ready. A template with neither command is ready at once.
+    pub(super) async fn wait(&self, held: &Held, sandbox: &Sandbox, live: &Live) -> Result<(), NotReady> {
         if !sandbox.boot.prepares() {
             return Ok(());
         }
-        let doomed = self.registry.entry(&sandbox.id).doomed.clone();
+        let ending = held.entry().lock.until_ending();
         let mut vitals = live.vitals.clone();
         let mut death = pin!(async {
             match vitals.wait_for(|vitals| vitals.death.is_some()).await.ok().and_then(|vitals| vitals.death) {
                 Some(death) => format!("it {}", cause(death).describe()),
-                // A backend that stopped watching says nothing; then the guest's answer counts.
+                // The backend stopped watching; the guest's answer counts.
                 None => std::future::pending().await,
             }
         });
         let why = tokio::select! {
             biased;
-            () = doomed.cancelled() => return Err(Unready::Doomed),
-            () = self.stopping.cancelled() => return Err(Unready::Stopping),
+            () = ending.cancelled() => return Err(NotReady::Ending),
+            () = self.tasks.stopping() => return Err(NotReady::Stopping),
             died = &mut death => died,
-            asked = live.link.readiness(self.ready_limit) => match asked {
+            asked = live.link.readiness(self.limit) => match asked {
                 Ok(readiness) if readiness.ready => return Ok(()),
-                Ok(readiness) => explained(&readiness),
-                // It is mostly the end of the guest that ends the conversation.
-                Err(error) => match tokio::time::timeout(NEWS, &mut death).await {
+                Ok(readiness) => describe(&readiness),
+                // The connection usually breaks because the guest died.
+                Err(error) => match tokio::time::timeout(DEATH_WAIT, &mut death).await {
                     Ok(died) => died,
                     Err(_) => format!("its guest daemon does not say whether it is ready: {error}"),
                 },
             },
         };
-        Err(Unready::Failed(why))
-    }
-
-    /// Notes that a sandbox which comes up nevertheless is not ready.
-    pub(super) async fn note_unready(&self, id: &SandboxId, why: String) {
-        tracing::warn!(sandbox = %id, error = why, "a sandbox comes up without being ready");
-        let details = serde_json::json!({ "message": why });
-        if let Err(error) = self.store.note(id.clone(), "not_ready", details, Timestamp::now()).await {
-            let error = cabana_types::error::chain(&error);
-            tracing::warn!(sandbox = %id, error, "could not note that a sandbox is not ready");
-        }
+        Err(NotReady::Failed(why))
     }
 }
 
-/// What a guest says, in words: why, and below that the last lines that fit.
-pub(super) fn explained(readiness: &Readiness) -> String {
+/// The reason that a guest gives, and below it the last lines of output that fit.
+pub(super) fn describe(readiness: &Readiness) -> String {
     let mut text = readiness.message.as_deref().map(plain).unwrap_or_default();
     if text.is_empty() {
         text = "its guest daemon does not say why".into();
@@ -110,27 +114,27 @@ mod tests {
 
     use super::*;
 
-    fn unready(message: Option<&str>, output: Vec<String>) -> Readiness {
+    fn not_ready(message: Option<&str>, output: Vec<String>) -> Readiness {
         Readiness { ready: false, message: message.map(str::to_owned), output, exit_code: None }
     }
 
     #[test]
-    fn what_is_told_is_the_reason_and_the_end_of_the_output() {
-        let told = explained(&unready(Some("its start command ended"), vec!["a".into(), "b\u{1b}[0m".into()]));
-        assert_eq!(told, "its start command ended; its last output:\na\nb[0m");
-        assert_eq!(explained(&unready(Some("why"), vec![])), "why");
-        assert_eq!(explained(&unready(None, vec![])), "its guest daemon does not say why");
+    fn the_reason_and_the_end_of_the_output_are_reported() {
+        let text = describe(&not_ready(Some("its start command ended"), vec!["a".into(), "b\u{1b}[0m".into()]));
+        assert_eq!(text, "its start command ended; its last output:\na\nb[0m");
+        assert_eq!(describe(&not_ready(Some("why"), vec![])), "why");
+        assert_eq!(describe(&not_ready(None, vec![])), "its guest daemon does not say why");
         let many: Vec<String> = (0..100).map(|n| format!("{n} {}", "x".repeat(300))).collect();
-        let told = explained(&unready(Some("why"), many));
-        assert!(told.contains("\n99 ") && !told.contains("\n80 ") && told.len() < MAX_OUTPUT + 100, "{told}");
+        let text = describe(&not_ready(Some("why"), many));
+        assert!(text.contains("\n99 ") && !text.contains("\n80 ") && text.len() < MAX_OUTPUT + 100, "{text}");
     }
 
     proptest! {
         #[test]
-        fn whatever_a_guest_says_is_bounded(message in "\\PC{0,3000}", output in prop::collection::vec("\\PC{0,2000}", 0..40)) {
-            let told = explained(&unready(Some(&message), output));
-            prop_assert!(told.len() <= 4 * MAX_READY_LINE + MAX_OUTPUT + 100);
-            prop_assert!(told.lines().count() <= MAX_READY_LINES + 1);
+        fn every_answer_of_a_guest_is_bounded(message in "\\PC{0,3000}", output in prop::collection::vec("\\PC{0,2000}", 0..40)) {
+            let text = describe(&not_ready(Some(&message), output));
+            prop_assert!(text.len() <= 4 * MAX_READY_LINE + MAX_OUTPUT + 100);
+            prop_assert!(text.lines().count() <= MAX_READY_LINES + 1);
         }
     }
 }

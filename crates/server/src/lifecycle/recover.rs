@@ -1,94 +1,98 @@
-//! Taking up what an earlier server left: sandboxes that are up, and those that were on their way. What nobody remembers is found by
-//! the housekeeping, whose first round follows at once.
+//! Recovery at the start of the server: adopts sandboxes that run, and continues what an earlier server did not finish. Resources without a row
+//! are found by maintenance, whose first round follows at once.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use cabana_runtime::Live;
 use cabana_store::Sandbox;
+use cabana_types::error::chain;
 use cabana_types::sandbox::{Kept, Seen, State};
 use futures_util::StreamExt;
 use jiff::Timestamp;
 
-use super::Lifecycle;
-use super::backoff::Backoff;
-use crate::error::Error;
+use super::driver::Driver;
+use super::removal::Remover;
+use super::tasks::Backoff;
 
-/// Sandboxes that are looked at concurrently.
+/// Sandboxes that are recovered at the same time.
 const AT_ONCE: usize = 16;
-/// How long taking over one sandbox may hold up the start.
+/// How long adopting one sandbox may delay the start.
 const ADOPT_LIMIT: Duration = Duration::from_secs(10);
-/// Tries to take over a sandbox before it counts as lost.
-const ADOPT_TRIES: u32 = 6;
+/// Attempts to adopt a sandbox before it counts as lost.
+const ADOPT_ATTEMPTS: u32 = 6;
 
-impl Lifecycle {
-    /// Brings the world to what the store says, before the first request is served. What can wait goes on behind.
-    pub async fn recover(self: &Arc<Self>) -> Result<(), Error> {
-        let living = self.store.living().await?;
-        for sandbox in &living {
-            self.registry.entry(&sandbox.id);
-            self.backend.assign(&sandbox.id, &sandbox.isolation);
+/// Recovers sandboxes of an earlier server.
+#[derive(Debug)]
+pub(super) struct Recovery {
+    pub(super) driver: Arc<Driver>,
+    pub(super) remover: Arc<Remover>,
+}
+
+impl Recovery {
+    /// Recovers all sandboxes that have not ended. What takes long continues in the background.
+    pub(super) async fn run(self: &Arc<Self>) -> Result<(), cabana_store::Error> {
+        let sandboxes = self.driver.store.living().await?;
+        for sandbox in &sandboxes {
+            self.driver.registry.entry(&sandbox.id);
+            self.driver.registry.host().assign(&sandbox.id, &sandbox.isolation);
         }
-        self.sweep_snapshots(true).await;
-        let recovered = living.len();
-        futures_util::stream::iter(living)
-            .for_each_concurrent(AT_ONCE, |sandbox| Arc::clone(self).recover_one(sandbox))
+        let count = sandboxes.len();
+        futures_util::stream::iter(sandboxes)
+            .for_each_concurrent(AT_ONCE, |sandbox| Arc::clone(self).recover(sandbox))
             .await;
-        if recovered > 0 {
-            tracing::info!(remembered = recovered, running = self.running(), "took up sandboxes of an earlier server");
+        if count > 0 {
+            tracing::info!(
+                sandboxes = count,
+                running = self.driver.routes.len(),
+                "recovered sandboxes of an earlier server"
+            );
         }
         Ok(())
     }
 
-    async fn recover_one(self: Arc<Self>, sandbox: Sandbox) {
-        let id = sandbox.id.clone();
-        match &sandbox.state {
-            State::Creating => self.settle(&sandbox, Seen::NoProcesses).await,
+    async fn recover(self: Arc<Self>, sandbox: Sandbox) {
+        let id = &sandbox.id;
+        match sandbox.state {
+            State::Creating => self.apply_restart(&sandbox, Seen::NoProcesses).await,
             State::Ending { .. } | State::Ended { .. } => {
-                self.sweep(&id);
+                self.remover.remove(id);
             }
             State::Running => match tokio::time::timeout(ADOPT_LIMIT, self.adopt(&sandbox)).await {
-                Ok(Ok(seen)) => self.settle(&sandbox, seen).await,
+                Ok(Ok(seen)) => self.apply_restart(&sandbox, seen).await,
                 Ok(Err(_)) | Err(_) => {
-                    tracing::warn!(sandbox = %id, "could not take over a sandbox; trying again");
-                    self.expiry.set(&id, sandbox.end_at, Timestamp::now());
+                    tracing::warn!(sandbox = %id, "could not adopt the sandbox; retrying");
+                    self.driver.routes.expiry.set(id, sandbox.end_at, Timestamp::now());
                     let this = Arc::clone(&self);
-                    self.tasks.spawn(async move { this.adopt_later(sandbox).await });
+                    self.driver.tasks.spawn("adopt a sandbox", async move { this.adopt_later(sandbox).await });
                 }
             },
-            // Only those that sleep with their memory have anything to lose.
+            // Only memory in RAM can have been lost.
             State::Paused { kept: Kept::Ram, .. } => {
-                let seen = match self.backend.adopt(&id).await {
-                    Ok(Some(_)) | Err(_) => {
-                        self.count_memory(&sandbox).await;
-                        Seen::Processes
-                    }
-                    Ok(None) => Seen::NoProcesses,
-                };
-                self.settle(&sandbox, seen).await;
+                let held = self.driver.registry.entry(id).hold().await;
+                let seen = self.driver.adopt_paused(&held, &sandbox, ADOPT_LIMIT).await;
+                drop(held);
+                self.apply_restart(&sandbox, seen).await;
             }
-            // What was under way goes on.
-            _ => self.go_on(&sandbox),
+            _ => self.continue_from(&sandbox),
         }
     }
 
-    /// Takes the step that the state machine wants after a restart, and goes on from there.
-    async fn settle(self: &Arc<Self>, sandbox: &Sandbox, seen: Seen) {
-        let Some(step) = sandbox.state.on_restart(seen) else { return };
-        let mut pause = Backoff::new();
+    /// Applies the transition that the state machine has for a restart, and continues from there.
+    async fn apply_restart(self: &Arc<Self>, sandbox: &Sandbox, seen: Seen) {
+        let Some(transition) = sandbox.state.on_restart(seen) else { return };
+        let mut backoff = Backoff::default();
         loop {
-            match self.store.apply(sandbox.id.clone(), step.clone(), Timestamp::now()).await {
+            match self.driver.apply(&sandbox.id, transition.clone()).await {
                 Ok(sandbox) => {
-                    tracing::warn!(sandbox = %sandbox.id, state = sandbox.state.name(), "a sandbox did not outlive the restart");
-                    return self.go_on(&sandbox);
+                    tracing::warn!(sandbox = %sandbox.id, state = sandbox.state.name(), "the sandbox did not survive the restart");
+                    return self.continue_from(&sandbox);
                 }
                 Err(cabana_store::Error::Refused(_) | cabana_store::Error::NoSandbox(_)) => {
-                    return self.go_on(sandbox);
+                    return self.continue_from(sandbox);
                 }
                 Err(error) => {
-                    let error = cabana_types::error::chain(&error);
-                    tracing::error!(sandbox = %sandbox.id, error, "could not write what became of a sandbox; trying again");
-                    if !pause.wait(&self.stopping).await {
+                    tracing::error!(sandbox = %sandbox.id, error = chain(&error), "could not write the state of the sandbox; retrying");
+                    if !self.driver.tasks.wait(&mut backoff).await {
                         return;
                     }
                 }
@@ -96,58 +100,42 @@ impl Lifecycle {
         }
     }
 
-    /// Does what a sandbox's state wants, behind the start.
-    fn go_on(self: &Arc<Self>, sandbox: &Sandbox) {
+    /// Drives or removes a sandbox in the background, as its state asks for.
+    fn continue_from(&self, sandbox: &Sandbox) {
         if matches!(sandbox.state, State::Ending { .. }) {
-            self.sweep(&sandbox.id);
+            self.remover.remove(&sandbox.id);
             return;
         }
         if sandbox.state.uses_capacity() {
-            self.registry.place(&sandbox.id);
+            self.driver.registry.count_running(&sandbox.id);
         }
-        self.tasks.spawn(Arc::clone(self).persevere(sandbox.id.clone()));
+        let driven = Arc::clone(&self.driver).drive_until_settled(sandbox.id.clone());
+        self.driver.tasks.spawn("drive a sandbox", driven);
     }
 
-    /// Takes over a running sandbox, if it is alive.
-    async fn adopt(self: &Arc<Self>, sandbox: &Sandbox) -> Result<Seen, cabana_runtime::Error> {
-        let entry = self.registry.entry(&sandbox.id);
-        let _held = entry.lock.lock().await;
-        let adopted: Option<Live> = self.backend.adopt(&sandbox.id).await.inspect_err(|error| {
-            let error = cabana_types::error::chain(error);
-            tracing::warn!(sandbox = %sandbox.id, error, "taking over a sandbox failed");
-        })?;
-        let Some(live) = adopted else { return Ok(Seen::NoProcesses) };
-        // The earlier server may have died while it copied the disk, or between a change of limits and its note.
-        self.backend.thaw(&sandbox.id).await?;
-        if let Err(error) = self.backend.resize(&sandbox.id, sandbox.resources).await {
-            let error = cabana_types::error::chain(&error);
-            tracing::warn!(sandbox = %sandbox.id, error, "could not set the limits of a sandbox again");
-        }
-        let told = live.vitals.borrow().oom_kills;
-        self.registry.place(&sandbox.id);
-        self.publish(sandbox, live, told);
-        Ok(Seen::Processes)
+    async fn adopt(&self, sandbox: &Sandbox) -> Result<Seen, cabana_runtime::Error> {
+        let held = self.driver.registry.entry(&sandbox.id).hold().await;
+        self.driver.adopt_running(&held, sandbox).await
     }
 
-    /// A sandbox is not given up for one error: the start goes on without it, and it is tried again a few times.
+    /// Retries to adopt a sandbox: one error must not end it, and must not delay the start.
     async fn adopt_later(self: Arc<Self>, mut sandbox: Sandbox) {
-        let mut pause = Backoff::new();
-        for _ in 0..ADOPT_TRIES {
-            if !pause.wait(&self.stopping).await {
+        let mut backoff = Backoff::default();
+        for _ in 0..ADOPT_ATTEMPTS {
+            if !self.driver.tasks.wait(&mut backoff).await {
                 return;
             }
-            // It may have been killed meanwhile; then the kill sweeps it.
-            // Its timeout may have been changed too.
-            match self.store.sandbox(&sandbox.id).await {
+            // It may have been killed, or its timeout changed.
+            match self.driver.store.sandbox(&sandbox.id).await {
                 Ok(Some(current)) if current.state == State::Running => sandbox = current,
                 Ok(_) => return,
                 Err(_) => continue,
             }
             if let Ok(seen) = self.adopt(&sandbox).await {
-                return self.settle(&sandbox, seen).await;
+                return self.apply_restart(&sandbox, seen).await;
             }
         }
-        tracing::error!(sandbox = %sandbox.id, "a sandbox could not be taken over and is given up");
-        self.settle(&sandbox, Seen::NoProcesses).await;
+        tracing::error!(sandbox = %sandbox.id, "could not adopt the sandbox; it counts as lost");
+        self.apply_restart(&sandbox, Seen::NoProcesses).await;
     }
 }

@@ -1,89 +1,166 @@
-//! Removing what is left of a sandbox that ends. The intent is written before; this goes on until nothing is left, however long it
-//! takes and however often the server restarts.
+//! Ends sandboxes and removes their resources. The end is written first; removal then continues until nothing is left, across retries and
+//! restarts of the server.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cabana_store::Store;
 use cabana_types::SandboxId;
+use cabana_types::error::chain;
+use cabana_types::sandbox::EndCause;
 use futures_util::FutureExt;
 use jiff::Timestamp;
+use tokio::sync::Semaphore;
 
-use super::backoff::Backoff;
-use super::{Entry, Lifecycle};
+use super::archiver::Archiver;
+use super::entry::Entry;
+use super::error::Failure;
+use super::held::Held;
+use super::paused_memory::MemoryBudget;
+use super::registry::Registry;
+use super::routes::Routes;
+use super::tasks::{Backoff, Tasks};
 use crate::failpoint;
 
-/// After this long a removal is complained about, and makes room for others.
+/// How long a client waits for the removal of what it killed. The end is durable by then; removal continues in the background.
+const REMOVAL_WAIT: Duration = Duration::from_secs(10);
+/// Removals at the same time.
+const AT_ONCE: usize = 16;
+/// After this time a removal is logged as slow and no longer counts towards [`AT_ONCE`].
 const SLOW: Duration = Duration::from_secs(30);
 
-impl Lifecycle {
-    /// Withdraws a sandbox whose end is written, and removes it in a task of its own. The entry tells when that was tried once.
-    pub(super) fn sweep(self: &Arc<Self>, id: &SandboxId) -> Arc<Entry> {
-        self.withdraw(id);
-        let entry = self.registry.entry(id);
-        entry.doomed.cancel();
-        entry.interrupt();
-        self.tasks.spawn(Arc::clone(self).sweep_until_gone(Arc::clone(&entry), id.clone()));
-        entry
+/// Ends and removes sandboxes.
+#[derive(Debug)]
+pub(super) struct Remover {
+    store: Store,
+    registry: Arc<Registry>,
+    routes: Arc<Routes>,
+    memory: Arc<MemoryBudget>,
+    archiver: Arc<Archiver>,
+    removals: Semaphore,
+    tasks: Tasks,
+}
+
+impl Remover {
+    pub(super) fn new(
+        store: Store,
+        registry: Arc<Registry>,
+        routes: Arc<Routes>,
+        memory: Arc<MemoryBudget>,
+        archiver: Arc<Archiver>,
+        tasks: Tasks,
+    ) -> Self {
+        Self { store, registry, routes, memory, archiver, removals: Semaphore::new(AT_ONCE), tasks }
     }
 
-    async fn sweep_until_gone(self: Arc<Self>, entry: Arc<Entry>, id: SandboxId) {
-        let _held = entry.lock.lock().await;
-        // It may have been published between the intent and the lock.
-        self.withdraw(&id);
-        let mut pause = Backoff::new();
-        while let Err(error) = self.destroy(&id).await {
-            let error = cabana_types::error::chain(&error);
-            tracing::error!(sandbox = %id, error, "could not remove a sandbox; trying again");
-            entry.attempted.cancel();
-            if !pause.wait(&self.stopping).await {
-                return;
-            }
-        }
-        self.drop_archives(&id).await;
-        failpoint::hit("kill.destroyed");
-        let mut pause = Backoff::new();
+    /// Ends a sandbox. Returns when clients do not find it any more, and usually when nothing of it is left.
+    pub(super) async fn kill(self: &Arc<Self>, id: &SandboxId, cause: EndCause) -> Result<(), cabana_store::Error> {
+        let (this, own) = (Arc::clone(self), id.clone());
+        // In a task of its own: a client that disconnects must not stop it between the intent and the removal.
+        let task = self.tasks.run("kill a sandbox", async move {
+            this.store.end(own.clone(), cause, Timestamp::now()).await?;
+            failpoint::hit("kill.written");
+            Ok(this.remove(&own))
+        });
+        let entry = task.await.unwrap_or(Err(cabana_store::Error::Closed))?;
+        wait_for_attempt(&entry).await;
+        Ok(())
+    }
+
+    /// Ends a sandbox that could not be created. Returns when its removal was attempted.
+    pub(super) async fn create_failed(self: Arc<Self>, id: SandboxId, message: String) {
+        let mut backoff = Backoff::default();
         loop {
-            match self.store.removed(id.clone(), Timestamp::now()).await {
-                Ok(sandbox) => {
-                    let why = sandbox.state.cause().map(|c| c.describe()).unwrap_or_default();
-                    tracing::info!(sandbox = %id, why, "ended");
-                    break;
-                }
-                // Swept by another task already.
-                Err(cabana_store::Error::Refused(_) | cabana_store::Error::NoSandbox(_)) => break,
+            let cause = EndCause::CreateFailed { message: message.clone() };
+            match self.store.end(id.clone(), cause, Timestamp::now()).await {
+                Ok(_) | Err(cabana_store::Error::Refused(_)) => break,
+                Err(cabana_store::Error::NoSandbox(_)) => return self.registry.remove(&id),
                 Err(error) => {
-                    let error = cabana_types::error::chain(&error);
-                    tracing::error!(sandbox = %id, error, "could not write that a sandbox has ended; trying again");
-                    entry.attempted.cancel();
-                    if !pause.wait(&self.stopping).await {
+                    tracing::error!(sandbox = %id, error = chain(&error), "could not write that the creation failed; retrying");
+                    if !self.tasks.wait(&mut backoff).await {
                         return;
                     }
                 }
             }
         }
-        self.memory_budget.leave(&id);
-        self.registry.forget(&id);
-        entry.attempted.cancel();
+        self.remove_and_wait(&id).await;
     }
 
-    /// Asks the backend, a bounded number at a time; one that hangs does not keep the others from it.
-    async fn destroy(&self, id: &SandboxId) -> Result<(), cabana_runtime::Error> {
-        let place = self.sweeps.acquire().await;
-        // A sweep must outlive every fault of the backend: nobody else would remove the rest before the next start.
-        let destroyed = AssertUnwindSafe(self.backend.destroy(id)).catch_unwind();
-        let mut destroyed = std::pin::pin!(destroyed.map(|result| result.unwrap_or_else(|_| Err(panicked()))));
+    /// Removes a sandbox whose end is written. Returns when removal was attempted once.
+    pub(super) async fn remove_and_wait(self: &Arc<Self>, id: &SandboxId) {
+        wait_for_attempt(&self.remove(id)).await;
+    }
+
+    /// Removes a sandbox whose end is written, in the background.
+    pub(super) fn remove(self: &Arc<Self>, id: &SandboxId) -> Arc<Entry> {
+        self.routes.withdraw(id);
+        let entry = self.registry.entry(id);
+        entry.lock.end();
+        self.tasks.spawn("remove a sandbox", Arc::clone(self).remove_until_gone(Arc::clone(&entry)));
+        entry
+    }
+
+    async fn remove_until_gone(self: Arc<Self>, entry: Arc<Entry>) {
+        let held = entry.hold().await;
+        let id = held.id();
+        // It may have been published between the intent and the lock.
+        self.routes.withdraw(id);
+        let mut backoff = Backoff::default();
+        while let Err(failure) = self.destroy(&held).await {
+            tracing::error!(sandbox = %id, error = %failure, "could not remove the sandbox; retrying");
+            entry.removal_attempted.set();
+            if !self.tasks.wait(&mut backoff).await {
+                return;
+            }
+        }
+        self.archiver.delete_last_archive(id).await;
+        failpoint::hit("kill.destroyed");
+        let mut backoff = Backoff::default();
+        loop {
+            match self.store.removed(id.clone(), Timestamp::now()).await {
+                Ok(sandbox) => {
+                    let why = sandbox.state.cause().map(EndCause::describe).unwrap_or_default();
+                    tracing::info!(sandbox = %id, why, "ended");
+                    break;
+                }
+                // Another task removed it.
+                Err(cabana_store::Error::Refused(_) | cabana_store::Error::NoSandbox(_)) => break,
+                Err(error) => {
+                    tracing::error!(sandbox = %id, error = chain(&error), "could not write that the sandbox ended; retrying");
+                    entry.removal_attempted.set();
+                    if !self.tasks.wait(&mut backoff).await {
+                        return;
+                    }
+                }
+            }
+        }
+        self.memory.release(id);
+        self.registry.remove(id);
+        entry.removal_attempted.set();
+    }
+
+    /// Destroys a sandbox, with a bounded number at a time; a slow one does not block the others.
+    async fn destroy(&self, held: &Held) -> Result<(), Failure> {
+        let permit = self.removals.acquire().await;
+        // A panic of the backend must not end the removal: the next one would come with the next start of the server.
+        let destroyed = AssertUnwindSafe(held.destroy()).catch_unwind();
+        let mut destroyed = pin!(destroyed.map(|result| match result {
+            Ok(result) => result.map_err(Failure::Backend),
+            Err(_) => Err(Failure::Panicked),
+        }));
         match tokio::time::timeout(SLOW, &mut destroyed).await {
             Ok(result) => result,
             Err(_) => {
-                tracing::warn!(sandbox = %id, seconds = SLOW.as_secs(), "removing a sandbox takes long");
-                drop(place);
+                tracing::warn!(sandbox = %held.id(), seconds = SLOW.as_secs(), "removing the sandbox is slow");
+                drop(permit);
                 destroyed.await
             }
         }
     }
 }
 
-fn panicked() -> cabana_runtime::Error {
-    cabana_runtime::Error::Unsupported("the backend panicked".into())
+async fn wait_for_attempt(entry: &Entry) {
+    let _ = tokio::time::timeout(REMOVAL_WAIT, entry.removal_attempted.wait()).await;
 }

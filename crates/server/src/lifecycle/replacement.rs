@@ -1,4 +1,4 @@
-//! How often a failed sandbox boots afresh by itself: one that dies again at once would otherwise do so for ever.
+//! Limits how often a failed sandbox is booted again: one that fails at once would otherwise do so for ever.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use cabana_types::SandboxId;
 use tokio::time::Instant;
 
-/// The least time between two replacements of one sandbox.
+/// Least time between two replacements of one sandbox.
 const SOONEST: Duration = Duration::from_secs(60);
 
 /// When sandboxes were last replaced.
@@ -15,7 +15,7 @@ const SOONEST: Duration = Duration::from_secs(60);
 pub(super) struct Replacements(Mutex<HashMap<SandboxId, Instant>>);
 
 impl Replacements {
-    /// Whether a sandbox may be replaced now; if so, that counts.
+    /// Whether a sandbox may be replaced now; counts the replacement if so.
     pub(super) fn allow(&self, id: &SandboxId) -> bool {
         let now = Instant::now();
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);

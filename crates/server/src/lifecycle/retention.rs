@@ -1,61 +1,71 @@
-//! What becomes of sandboxes that nobody has touched for long: they are archived, later recycled, and failed ones are given up.
+//! Retention: archives and later recycles sandboxes that are paused for long, and removes failed ones that are not recovered.
 
 use std::sync::Arc;
 
+use cabana_store::Store;
 use cabana_types::error::chain;
 use cabana_types::sandbox::{EndCause, Kept, PauseCause, State};
 use jiff::{SignedDuration, Timestamp};
 
-use super::Lifecycle;
-use crate::config::Retention;
+use super::driver::Driver;
+use super::removal::Remover;
+use crate::config;
+
+/// Applies the retention settings.
+#[derive(Debug)]
+pub(super) struct Retention {
+    pub(super) store: Store,
+    pub(super) driver: Arc<Driver>,
+    pub(super) remover: Arc<Remover>,
+    pub(super) config: config::Retention,
+}
 
 /// What is due for a sandbox.
 #[derive(Debug, PartialEq, Eq)]
 enum Due {
-    /// Its disk goes to cold storage.
     Archive,
-    /// Only what its owner marked is kept.
     Recycle,
-    /// It is removed.
     Remove {
-        /// How it failed.
+        /// Description of its failure.
         after: String,
     },
 }
 
-impl Lifecycle {
-    /// Does what is due. One at a time: nobody waits for it, and packing keeps a disk busy.
-    pub(super) async fn retire(self: &Arc<Self>) {
-        let living = match self.store.living().await {
-            Ok(living) => living,
+impl Retention {
+    /// Does what is due, one sandbox at a time: no client waits for it, and packing uses the disk.
+    pub(super) async fn run(&self) {
+        let sandboxes = match self.store.living().await {
+            Ok(sandboxes) => sandboxes,
             Err(error) => return tracing::warn!(error = chain(&error), "could not look for sandboxes to archive"),
         };
-        for sandbox in living {
+        for sandbox in sandboxes {
             let age = Timestamp::now().duration_since(sandbox.since);
-            let Some(due) = due(&sandbox.state, age, &self.retention) else { continue };
-            if self.stopping.is_cancelled() {
+            let Some(due) = due(&sandbox.state, age, &self.config) else { continue };
+            if self.driver.tasks.is_stopping() {
                 return;
             }
             let id = &sandbox.id;
-            tracing::info!(sandbox = %id, ?due, "nobody has touched a sandbox for long");
+            tracing::info!(sandbox = %id, ?due, "applying retention");
             let why = match &sandbox.state {
                 State::Paused { why, .. } => why.clone(),
                 _ => PauseCause::Timeout,
             };
             let done = match due {
-                Due::Archive => self.archive(id, true, why).await.map(drop).map_err(|e| chain(&e)),
-                Due::Recycle => self.archive(id, false, why).await.map(drop).map_err(|e| chain(&e)),
-                Due::Remove { after } => self.kill(id, EndCause::Abandoned { after }).await.map_err(|e| chain(&e)),
+                Due::Archive => self.driver.archive(id, true, why).await.map(drop).map_err(|e| chain(&e)),
+                Due::Recycle => self.driver.archive(id, false, why).await.map(drop).map_err(|e| chain(&e)),
+                Due::Remove { after } => {
+                    self.remover.kill(id, EndCause::Abandoned { after }).await.map_err(|e| chain(&e))
+                }
             };
             if let Err(error) = done {
-                tracing::warn!(sandbox = %id, error, "could not retire a sandbox; the next round tries again");
+                tracing::warn!(sandbox = %id, error, "could not apply retention; retrying later");
             }
         }
     }
 }
 
-/// What is due for a sandbox that came into its state so long ago.
-fn due(state: &State, age: SignedDuration, retention: &Retention) -> Option<Due> {
+/// What is due for a sandbox that is in its state for this long.
+fn due(state: &State, age: SignedDuration, retention: &config::Retention) -> Option<Due> {
     let days = |days: u32| days > 0 && age >= SignedDuration::from_hours(i64::from(days) * 24);
     match state {
         State::Paused { kept: Kept::Archive { whole: false, .. }, .. } => None,
@@ -78,8 +88,8 @@ mod tests {
 
     const DAY: i64 = 24 * 3600;
 
-    fn retention(archive: u32, recycle: u32, failed_hours: u32) -> Retention {
-        Retention { tombstone_days: 7, archive_after_days: archive, recycle_after_days: recycle, failed_hours }
+    fn retention(archive: u32, recycle: u32, failed_hours: u32) -> config::Retention {
+        config::Retention { tombstone_days: 7, archive_after_days: archive, recycle_after_days: recycle, failed_hours }
     }
 
     fn paused(kept: Kept) -> State {
@@ -94,8 +104,7 @@ mod tests {
         State::Failed { cause: EndCause::GuestDied }
     }
 
-    /// What is due for a sandbox that came into its state so many seconds ago.
-    fn after(seconds: i64, state: State, retention: &Retention) -> Option<Due> {
+    fn after(seconds: i64, state: State, retention: &config::Retention) -> Option<Due> {
         due(&state, SignedDuration::from_secs(seconds), retention)
     }
 
@@ -123,22 +132,22 @@ mod tests {
         assert_eq!(after(10 * DAY - 1, archived(true), &both), None, "it is not archived twice");
         assert_eq!(after(10 * DAY, archived(true), &both), Some(Due::Recycle));
         assert_eq!(after(10_000 * DAY, archived(false), &both), None);
-        // Where the order is the other way round, recycling is all there is to do.
+        // If recycling comes first, there is no archiving.
         assert_eq!(after(5 * DAY, paused(Kept::Disk), &retention(20, 5, 24)), Some(Due::Recycle));
     }
 
     #[test]
-    fn zero_is_never_for_those_that_sleep() {
+    fn zero_means_never_for_paused_sandboxes() {
         for kept in [Kept::Ram, Kept::Disk, Kept::Archive { generation: 1, whole: true }] {
             assert_eq!(after(10_000 * DAY, paused(kept), &retention(0, 0, 24)), None);
         }
         assert_eq!(after(10_000 * DAY, paused(Kept::Disk), &retention(1, 0, 24)), Some(Due::Archive));
         assert_eq!(after(10_000 * DAY, archived(true), &retention(1, 0, 24)), None);
-        assert!(after(0, failed(), &retention(0, 0, 0)).is_some(), "a failed one is then given up at once");
+        assert!(after(0, failed(), &retention(0, 0, 0)).is_some(), "a failed one is removed at once");
     }
 
     #[test]
-    fn whoever_is_up_or_on_the_way_is_left_alone() {
+    fn running_and_unsettled_sandboxes_are_left_alone() {
         let at_once = retention(1, 1, 0);
         let why = || PauseCause::Timeout;
         for state in [

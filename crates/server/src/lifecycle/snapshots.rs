@@ -1,37 +1,67 @@
-//! Copies of sandboxes' disks: snapshots, which are kept, and forks, which become sandboxes at once. A running sandbox stands still for
-//! the moment of copying, so that the copy is of one instant.
+//! Snapshots of disks, which are kept, and forks: new sandboxes from a temporary snapshot. A running sandbox is frozen while its disk is
+//! copied, so that the snapshot is of one instant.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cabana_runtime::DiskSource;
-use cabana_store::{Sandbox, Snapshot, SnapshotInserted, SnapshotKind, SnapshotState};
+use cabana_store::{Sandbox, Snapshot, SnapshotInserted, SnapshotKind, SnapshotState, Store};
 use cabana_types::error::chain;
 use cabana_types::sandbox::{Kept, State};
 use cabana_types::{SandboxId, TemplateId};
+use futures_util::future::join_all;
 use jiff::Timestamp;
 
-use super::create::{CreateError, CreateRequest};
-use super::driver::ChangeError;
-use super::{Lifecycle, STOP_WAIT};
+use super::create::{CreateRequest, Creator};
+use super::error::{ChangeError, CreateError, Operation};
+use super::held::Held;
+use super::registry::Registry;
+use super::tasks::Tasks;
 use crate::failpoint;
 
-/// A copy that stays.
-struct Keep {
-    name: Option<String>,
-    /// How many its team may have.
-    most: u32,
+/// How long a client waits until the space of a deleted snapshot is free.
+const DELETE_WAIT: Duration = Duration::from_secs(15);
+
+/// Whether a snapshot stays until it is deleted.
+enum Purpose {
+    Keep {
+        name: Option<String>,
+        max_of_team: u32,
+    },
+    /// It is deleted by the operation that took it, or by the next start.
+    Temporary,
 }
 
-impl Lifecycle {
-    /// Keeps a copy of a sandbox's disk under a name, if one is given.
-    pub async fn snapshot(self: &Arc<Self>, id: &SandboxId, name: Option<String>) -> Result<Snapshot, ChangeError> {
+/// Snapshots and forks.
+#[derive(Debug)]
+pub(super) struct Snapshots {
+    store: Store,
+    registry: Arc<Registry>,
+    creator: Arc<Creator>,
+    max_of_team: u32,
+    tasks: Tasks,
+}
+
+impl Snapshots {
+    pub(super) fn new(
+        store: Store,
+        registry: Arc<Registry>,
+        creator: Arc<Creator>,
+        max_of_team: u32,
+        tasks: Tasks,
+    ) -> Self {
+        Self { store, registry, creator, max_of_team, tasks }
+    }
+
+    /// Takes a snapshot of a sandbox's disk, optionally with a name.
+    pub(super) async fn take(self: &Arc<Self>, id: &SandboxId, name: Option<String>) -> Result<Snapshot, ChangeError> {
         let (this, id) = (Arc::clone(self), id.clone());
-        // In a task of its own: a client that hangs up must leave no copy that is neither kept nor removed.
-        let taken = self.tasks.spawn(async move {
-            let kept = Keep { name, most: this.max_snapshots_of_team };
-            let snapshot = this.copy(&id, Some(kept)).await?;
+        // In a task of its own: a client that disconnects must not leave an unfinished snapshot.
+        let taken = self.tasks.run("take a snapshot", async move {
+            let purpose = Purpose::Keep { name, max_of_team: this.max_of_team };
+            let snapshot = this.copy(&id, purpose).await?;
             if let Err(error) = this.store.snapshot_ready(snapshot.clone(), Timestamp::now()).await {
-                this.remove_snapshot(&snapshot.id).await;
+                this.remove(&snapshot.id).await;
                 return Err(error.into());
             }
             failpoint::hit("snapshot.written");
@@ -40,141 +70,102 @@ impl Lifecycle {
         taken.await.unwrap_or(Err(cabana_store::Error::Closed.into()))
     }
 
-    /// Makes sandboxes of a copy of another's disk, each as its request says. The copy itself is not kept.
-    pub async fn fork(
+    /// Takes a snapshot that the caller removes when it is done with it; the next start of the server removes it otherwise.
+    pub(super) async fn take_temporary(self: &Arc<Self>, id: &SandboxId) -> Result<Snapshot, ChangeError> {
+        self.copy(id, Purpose::Temporary).await
+    }
+
+    /// Creates sandboxes from a temporary snapshot of another one.
+    pub(super) async fn fork(
         self: &Arc<Self>,
         id: &SandboxId,
         requests: Vec<CreateRequest>,
     ) -> Result<Vec<Result<Sandbox, CreateError>>, ChangeError> {
         let (this, id) = (Arc::clone(self), id.clone());
-        // In a task of its own: the copy must go, also when the client hangs up.
-        let made = self.tasks.spawn(async move {
-            let snapshot = this.lend_copy(&id).await?;
-            let made = requests.into_iter().map(|mut request| {
+        // In a task of its own: the snapshot must be removed even if the client disconnects.
+        let forked = self.tasks.run("fork a sandbox", async move {
+            let snapshot = this.take_temporary(&id).await?;
+            let created = join_all(requests.into_iter().map(|mut request| {
                 request.disk = DiskSource::Snapshot(snapshot.id.clone());
-                this.create(request)
-            });
-            let made = futures_util::future::join_all(made).await;
+                this.creator.create(request)
+            }))
+            .await;
             failpoint::hit("fork.made");
-            this.return_copy(&snapshot.id).await;
-            Ok(made)
+            this.remove(&snapshot.id).await;
+            Ok(created)
         });
-        made.await.unwrap_or(Err(cabana_store::Error::Closed.into()))
+        forked.await.unwrap_or(Err(cabana_store::Error::Closed.into()))
     }
 
-    /// Makes a copy of a sandbox's disk that is not kept: whoever asked gives it back. A restart of the server removes it.
-    pub async fn lend_copy(self: &Arc<Self>, id: &SandboxId) -> Result<Snapshot, ChangeError> {
-        self.copy(id, None).await
-    }
-
-    /// Removes a copy that was lent.
-    pub async fn return_copy(&self, copy: &TemplateId) {
-        self.remove_snapshot(copy).await;
-    }
-
-    /// Copies a disk, to be kept or lent. The row is written before the copy, and not as ready: a crash leaves nothing that the next start does not remove.
-    async fn copy(self: &Arc<Self>, id: &SandboxId, kept: Option<Keep>) -> Result<Snapshot, ChangeError> {
-        if !self.backend.disks().facts().snapshots {
+    /// Copies a disk. The row is written before the copy and not as ready, so that the next start removes what a crash leaves.
+    async fn copy(self: &Arc<Self>, id: &SandboxId, purpose: Purpose) -> Result<Snapshot, ChangeError> {
+        if !self.registry.host().can_snapshot() {
             let text = "this server's pool cannot copy disks: snapshots and forks need btrfs";
             return Err(ChangeError::Unsupported(text.into()));
         }
         let entry = self.registry.get(id).ok_or_else(|| cabana_store::Error::NoSandbox(id.clone()))?;
-        let (this, id) = (Arc::clone(self), id.clone());
-        let task = self.tasks.spawn(async move {
-            let _held = entry.lock.lock().await;
-            let sandbox = this.store.sandbox(&id).await?;
+        let this = Arc::clone(self);
+        let task = self.tasks.run("copy a disk", async move {
+            let held = entry.hold().await;
+            let id = held.id();
+            let sandbox = this.store.sandbox(id).await?;
             let sandbox = sandbox.ok_or_else(|| cabana_store::Error::NoSandbox(id.clone()))?;
-            let still = Self::check_copy(&sandbox)?;
-            let (state, most) = match &kept {
-                Some(kept) => (SnapshotState::Making, kept.most),
-                None => (SnapshotState::Lent, u32::MAX),
+            check_snapshot(&sandbox)?;
+            let (name, state, limit) = match purpose {
+                Purpose::Keep { name, max_of_team } => (name, SnapshotState::Making, max_of_team),
+                Purpose::Temporary => (None, SnapshotState::Lent, u32::MAX),
             };
-            let snapshot = describe(&sandbox, kept.and_then(|kept| kept.name), state);
-            match this.store.insert_snapshot(snapshot.clone(), most).await? {
+            let snapshot = row(&sandbox, name, state);
+            match this.store.insert_snapshot(snapshot.clone(), limit).await? {
                 SnapshotInserted::New => {}
                 SnapshotInserted::Taken => {
-                    return Err(ChangeError::Conflict { id, state: "being copied under this name" });
+                    return Err(ChangeError::Conflict { id: id.clone(), state: "being copied under this name" });
                 }
-                SnapshotInserted::Full => return Err(ChangeError::Snapshots { limit: most }),
+                SnapshotInserted::Full => return Err(ChangeError::Snapshots { limit }),
             }
             failpoint::hit("snapshot.begun");
-            match this.copy_still(&sandbox, &snapshot.id, still).await {
+            match copy_disk(&held, &sandbox.state, &snapshot.id).await {
                 Ok(()) => Ok(snapshot),
                 Err(error) => {
-                    this.remove_snapshot(&snapshot.id).await;
-                    Err(ChangeError::Failed { id, what: "copied", message: chain(&error) })
+                    this.remove(&snapshot.id).await;
+                    let failure = error.into();
+                    Err(ChangeError::Failed { id: id.clone(), operation: Operation::Snapshot, failure })
                 }
             }
         });
         task.await.unwrap_or(Err(cabana_store::Error::Closed.into()))
     }
 
-    /// Whether a sandbox's disk is at rest; an error if it cannot be copied.
-    pub fn check_copy(sandbox: &Sandbox) -> Result<bool, ChangeError> {
-        let id = sandbox.id.clone();
-        match &sandbox.state {
-            State::Running => Ok(false),
-            State::Paused { kept: Kept::Ram | Kept::Checkpoint { .. } | Kept::Disk, .. } | State::Failed { .. } => {
-                Ok(true)
-            }
-            State::Ending { cause } | State::Ended { cause } => Err(ChangeError::Ended { id, cause: cause.clone() }),
-            State::Paused { kept: Kept::Archive { .. }, .. } => Err(ChangeError::Conflict { id, state: "archived" }),
-            other => Err(ChangeError::Conflict { id, state: other.name() }),
-        }
-    }
-
-    async fn copy_still(
-        &self,
-        sandbox: &Sandbox,
-        snapshot: &TemplateId,
-        still: bool,
-    ) -> Result<(), cabana_runtime::Error> {
-        if still {
-            return self.backend.take_snapshot(&sandbox.id, snapshot).await;
-        }
-        let frozen = self.backend.freeze(&sandbox.id).await;
-        failpoint::hit("snapshot.frozen");
-        let copied = match frozen {
-            Ok(()) => self.backend.take_snapshot(&sandbox.id, snapshot).await,
-            Err(error) => Err(error),
-        };
-        failpoint::hit("snapshot.copied");
-        // Whatever happened, it goes on.
-        let thawed = self.backend.thaw(&sandbox.id).await;
-        copied.and(thawed)
-    }
-
-    /// Deletes a snapshot; `false` if it is not there.
-    pub async fn delete_snapshot(self: &Arc<Self>, id: &TemplateId) -> Result<bool, cabana_store::Error> {
+    /// Deletes a snapshot; `false` if there is none.
+    pub(super) async fn delete(self: &Arc<Self>, id: &TemplateId) -> Result<bool, cabana_store::Error> {
         if !self.store.delete_snapshot(id.clone()).await? {
             return Ok(false);
         }
         failpoint::hit("snapshot.deleting");
         let (this, id) = (Arc::clone(self), id.clone());
-        let removed = self.tasks.spawn(async move { this.remove_snapshot(&id).await });
-        // Nobody finds it any more; the space may be freed a little later.
-        let _ = tokio::time::timeout(STOP_WAIT, removed).await;
+        let removed = self.tasks.run("remove a snapshot", async move { this.remove(&id).await });
+        // Clients do not find it any more; its space may be freed later.
+        let _ = tokio::time::timeout(DELETE_WAIT, removed).await;
         Ok(true)
     }
 
-    /// Removes a copy, then its row. What fails is tried again by the housekeeping.
-    pub(super) async fn remove_snapshot(&self, id: &TemplateId) {
+    /// Removes a snapshot's disk, then its row. Maintenance retries what fails.
+    pub(super) async fn remove(&self, id: &TemplateId) {
         let _ = self.store.delete_snapshot(id.clone()).await;
-        if let Err(error) = self.backend.delete_snapshot(id).await {
-            tracing::error!(snapshot = %id, error = chain(&error), "could not remove a snapshot; the housekeeping will");
+        if let Err(error) = self.registry.host().delete_snapshot(id).await {
+            tracing::error!(snapshot = %id, error = chain(&error), "could not remove the snapshot; maintenance will retry");
             return;
         }
         failpoint::hit("snapshot.removed");
         if let Err(error) = self.store.forget_snapshot(id.clone()).await {
-            tracing::error!(snapshot = %id, error = chain(&error), "could not forget a snapshot; the housekeeping will");
+            tracing::error!(snapshot = %id, error = chain(&error), "could not delete the snapshot's row; maintenance will retry");
         }
     }
 
-    /// Removes snapshots that were on their way in when an earlier server ended (`all`), those on their way out, and copies that nobody
-    /// remembers.
-    pub(super) async fn sweep_snapshots(&self, all: bool) {
-        let (rows, copies) = match (self.store.all_snapshots().await, self.backend.snapshots().await) {
-            (Ok(rows), Ok(copies)) => (rows, copies),
+    /// Removes snapshots that are being deleted and disks without a row; with `all`, also snapshots that an earlier server did not finish.
+    pub(super) async fn remove_unfinished(&self, all: bool) {
+        let (rows, disks) = match (self.store.all_snapshots().await, self.registry.host().snapshots().await) {
+            (Ok(rows), Ok(disks)) => (rows, disks),
             (Err(error), _) => return tracing::warn!(error = chain(&error), "could not look for unfinished snapshots"),
             (_, Err(error)) => return tracing::warn!(error = chain(&error), "could not look for unfinished snapshots"),
         };
@@ -184,32 +175,62 @@ impl Lifecycle {
             SnapshotState::Ready => false,
         };
         for row in rows.iter().filter(unfinished) {
-            self.remove_snapshot(&row.id).await;
+            self.remove(&row.id).await;
         }
-        // A row is there before its copy, so a copy without one is nobody's, whenever it is seen.
-        for copy in copies.iter().filter(|copy| !rows.iter().any(|row| row.id == **copy)) {
-            if matches!(self.store.all_snapshots().await, Ok(rows) if !rows.iter().any(|row| row.id == *copy)) {
-                tracing::warn!(snapshot = %copy, "removing a snapshot that nobody remembers");
-                self.remove_snapshot(copy).await;
+        // A row is written before its disk is copied, so a disk without a row is an orphan. Rows may be newer than the list, so look again.
+        for disk in disks.iter().filter(|disk| !rows.iter().any(|row| row.id == **disk)) {
+            if matches!(self.store.all_snapshots().await, Ok(rows) if !rows.iter().any(|row| row.id == *disk)) {
+                tracing::warn!(snapshot = %disk, "removing an orphaned snapshot");
+                self.remove(disk).await;
             }
         }
     }
 }
 
-fn describe(sandbox: &Sandbox, name: Option<String>, state: SnapshotState) -> Snapshot {
+/// An error if the state of a sandbox does not allow a snapshot.
+pub(super) fn check_snapshot(sandbox: &Sandbox) -> Result<(), ChangeError> {
+    let id = sandbox.id.clone();
+    match &sandbox.state {
+        State::Running
+        | State::Failed { .. }
+        | State::Paused { kept: Kept::Ram | Kept::Checkpoint { .. } | Kept::Disk, .. } => Ok(()),
+        State::Ending { cause } | State::Ended { cause } => Err(ChangeError::Ended { id, cause: cause.clone() }),
+        State::Paused { kept: Kept::Archive { .. }, .. } => Err(ChangeError::Conflict { id, state: "archived" }),
+        other => Err(ChangeError::Conflict { id, state: other.name() }),
+    }
+}
+
+/// Copies a disk, and freezes a running sandbox for that time.
+async fn copy_disk(held: &Held, state: &State, snapshot: &TemplateId) -> Result<(), cabana_runtime::Error> {
+    if *state != State::Running {
+        return held.take_snapshot(snapshot).await;
+    }
+    let frozen = held.freeze().await;
+    failpoint::hit("snapshot.frozen");
+    let copied = match frozen {
+        Ok(()) => held.take_snapshot(snapshot).await,
+        Err(error) => Err(error),
+    };
+    failpoint::hit("snapshot.copied");
+    // Also after an error.
+    let thawed = held.thaw().await;
+    copied.and(thawed)
+}
+
+fn row(sandbox: &Sandbox, name: Option<String>, state: SnapshotState) -> Snapshot {
     Snapshot {
         id: TemplateId::from_random(rand::random()),
         team: sandbox.team.clone(),
         name,
         state,
-        kind: SnapshotKind::Disk,
-        isolation: sandbox.isolation.clone(),
         sandbox: sandbox.id.clone(),
         template: sandbox.template.clone(),
         build: sandbox.build.clone(),
         alias: sandbox.alias.clone(),
         resources: sandbox.resources,
         boot: sandbox.boot.clone(),
+        kind: SnapshotKind::Disk,
+        isolation: sandbox.isolation.clone(),
         created_at: Timestamp::now(),
     }
 }

@@ -1,25 +1,23 @@
-//! What sandboxes use: samples, taken by the sampling task and on demand, and their history.
+//! Resource use of sandboxes and teams: samples, taken periodically and on demand, and their history.
 
-use std::sync::PoisonError;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cabana_runtime::Stats;
 use cabana_store::Sandbox;
-use cabana_types::wire::SandboxMetric;
+use cabana_types::wire::{SandboxMetric, TeamMetric};
 use cabana_types::{Resources, SandboxId, TeamId};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::history::{History, Range, Sample};
-use super::idle::Quiet;
-use super::{Entry, Lifecycle};
+use super::idle::Idleness;
 
-/// How long the backend may take.
-const LIMIT: Duration = Duration::from_secs(5);
 /// CPU use is the average since the last reading that is at least this old.
 const SHORTEST: Duration = Duration::from_millis(500);
 
-/// What is known of a sandbox that is up.
+/// Resource use of a running sandbox.
 #[derive(Debug)]
 pub(super) struct Meter {
     pub(super) team: TeamId,
@@ -27,14 +25,13 @@ pub(super) struct Meter {
     started_at: Timestamp,
     cpu: Option<CpuReading>,
     history: History<Usage>,
-    /// Seconds of idleness after which it is paused, and how.
+    /// Seconds of idleness after which it is paused, and whether that keeps its memory.
     pub(super) idle: Option<u64>,
     pub(super) keeps_memory: bool,
-    /// How long it has been idle.
-    pub(super) quiet: Option<Quiet>,
+    pub(super) idleness: Option<Idleness>,
 }
 
-/// A reading of a sandbox's CPU time, and what it came to.
+/// A reading of a sandbox's CPU time, and the use since the last one.
 #[derive(Debug, Clone, Copy)]
 struct CpuReading {
     at: Instant,
@@ -44,7 +41,7 @@ struct CpuReading {
 
 /// One sample.
 #[derive(Debug, Clone, Copy)]
-struct Usage {
+pub(super) struct Usage {
     at: Timestamp,
     cpu_percent: f64,
     memory_used: u64,
@@ -68,96 +65,28 @@ impl Sample for Usage {
     }
 }
 
-/// Why nothing is known.
+/// Why the resource use of a sandbox is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum UsageError {
-    /// It is not up.
-    #[error("the sandbox {0} is not up")]
-    NotUp(SandboxId),
+    /// The sandbox does not run.
+    #[error("the sandbox {0} is not running")]
+    NotRunning(SandboxId),
     /// The backend did not answer in time.
     #[error("the backend did not answer about {0}")]
     NoAnswer(SandboxId),
     /// The backend failed.
-    #[error("ask about {id}")]
+    #[error("measure {id}")]
     Backend {
         /// The sandbox.
         id: SandboxId,
-        /// Why not.
+        /// The backend's error.
         #[source]
         source: cabana_runtime::Error,
     },
 }
 
-impl Lifecycle {
-    /// Bytes of its disk that a running sandbox uses now, if that can be said.
-    pub async fn disk_used(&self, id: &SandboxId) -> Option<u64> {
-        let entry = self.registry.get(id)?;
-        self.stats(id, &entry).await.ok().map(|stats| stats.disk_used)
-    }
-
-    async fn stats(&self, id: &SandboxId, entry: &Entry) -> Result<Stats, UsageError> {
-        let asked = async {
-            let _held = entry.lock.lock().await;
-            self.ask(id).await
-        };
-        tokio::time::timeout(LIMIT, asked).await.map_err(|_| UsageError::NoAnswer(id.clone()))?
-    }
-
-    /// Asks the backend. The caller holds the entry's lock.
-    pub(super) async fn ask(&self, id: &SandboxId) -> Result<Stats, UsageError> {
-        if self.directory.get(id).is_none() {
-            return Err(UsageError::NotUp(id.clone()));
-        }
-        self.backend.stats(id).await.map_err(|source| UsageError::Backend { id: id.clone(), source })
-    }
-
-    /// What a running sandbox used, oldest first: at most what the history keeps. If now is in the range and the last sample is old,
-    /// there is a new one.
-    pub async fn usage(&self, id: &SandboxId, range: Range) -> Result<Vec<SandboxMetric>, UsageError> {
-        let entry = self.registry.get(id).ok_or_else(|| UsageError::NotUp(id.clone()))?;
-        let refreshed = if range.contains(Timestamp::now()) { self.refresh(id, &entry).await } else { Ok(()) };
-        let metrics =
-            entry.with_meter(|meter| meter.history.between(range).map(|usage| meter.metric(usage)).collect::<Vec<_>>());
-        match (metrics, refreshed) {
-            // What is known is worth more than an error.
-            (Some(metrics), Ok(())) => Ok(metrics),
-            (Some(metrics), Err(_)) if !metrics.is_empty() => Ok(metrics),
-            // One that sleeps uses nothing.
-            (metrics, Err(UsageError::NotUp(_))) => Ok(metrics.unwrap_or_default()),
-            (_, Err(error)) => Err(error),
-            (None, Ok(())) => Ok(vec![]),
-        }
-    }
-
-    /// What a running sandbox used when it was last asked, which is not long ago.
-    pub async fn last_usage(&self, id: &SandboxId) -> Option<SandboxMetric> {
-        let entry = self.registry.get(id)?;
-        // An old sample is better than none.
-        let _ = self.refresh(id, &entry).await;
-        entry.with_meter(|meter| meter.history.last().map(|usage| meter.metric(usage)))?
-    }
-
-    /// Takes a sample, unless the last one is younger than the interval: asking often costs no more than asking seldom.
-    async fn refresh(&self, id: &SandboxId, entry: &Entry) -> Result<(), UsageError> {
-        let young = entry.with_meter(|meter| meter.cpu.is_some_and(|last| last.at.elapsed() < self.sample_every));
-        if young == Some(true) {
-            return Ok(());
-        }
-        let stats = self.stats(id, entry).await?;
-        entry.with_meter(|meter| meter.record(stats));
-        Ok(())
-    }
-}
-
-impl Entry {
-    /// Does something with the meter, if the sandbox has come up.
-    pub(super) fn with_meter<T>(&self, act: impl FnOnce(&mut Meter) -> T) -> Option<T> {
-        self.meter.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(act)
-    }
-}
-
 impl Meter {
-    /// For a sandbox that came up.
+    /// A meter for a sandbox that started.
     pub(super) fn new(sandbox: &Sandbox) -> Self {
         Self {
             team: sandbox.team.clone(),
@@ -167,17 +96,16 @@ impl Meter {
             history: History::default(),
             idle: sandbox.policy.idle,
             keeps_memory: sandbox.policy.keeps_memory(),
-            quiet: None,
+            idleness: None,
         }
     }
 
-    /// For the same sandbox, up again: what it used before stays known.
-    pub(super) fn again(&mut self, sandbox: &Sandbox) {
+    /// The sandbox started again; its history is kept.
+    pub(super) fn restart(&mut self, sandbox: &Sandbox) {
         let history = std::mem::take(&mut self.history);
         *self = Self { history, ..Self::new(sandbox) };
     }
 
-    /// It may use more or less from now on.
     pub(super) fn resize(&mut self, resources: Resources) {
         self.resources = resources;
     }
@@ -196,7 +124,7 @@ impl Meter {
         });
     }
 
-    /// Use since the last reading, or since the start if there is none, as a share of all its CPUs.
+    /// CPU use since the last reading, or since the start if there is none, as a percentage of all its CPUs.
     fn read(&self, stats: Stats, now: Timestamp) -> CpuReading {
         let at = Instant::now();
         let (since, used) = match self.cpu {
@@ -207,6 +135,20 @@ impl Meter {
         let had = since.as_micros() * u128::from(self.resources.cpu_count);
         let percent = if had == 0 { 0.0 } else { ratio(used, had) * 100.0 };
         CpuReading { at, cpu_usec: stats.cpu_usec, percent: (percent.clamp(0.0, 100.0) * 100.0).round() / 100.0 }
+    }
+
+    /// Whether the last sample is younger than this.
+    pub(super) fn is_fresh(&self, age: Duration) -> bool {
+        self.cpu.is_some_and(|last| last.at.elapsed() < age)
+    }
+
+    /// The samples within a range, oldest first.
+    pub(super) fn metrics(&self, range: Range) -> Vec<SandboxMetric> {
+        self.history.between(range).map(|usage| self.metric(usage)).collect()
+    }
+
+    pub(super) fn last_metric(&self) -> Option<SandboxMetric> {
+        self.history.last().map(|usage| self.metric(usage))
     }
 
     fn metric(&self, usage: Usage) -> SandboxMetric {
@@ -228,4 +170,74 @@ impl Meter {
 #[allow(clippy::cast_precision_loss, reason = "a percentage needs no more")]
 fn ratio(used: u64, had: u128) -> f64 {
     used as f64 / had as f64
+}
+
+/// How many sandboxes each team runs and starts, over time.
+#[derive(Debug, Default)]
+pub(super) struct Teams(Mutex<HashMap<TeamId, TeamMeter>>);
+
+#[derive(Debug, Default)]
+struct TeamMeter {
+    /// Sandboxes that started since the last sample.
+    starts: u32,
+    history: History<TeamUsage>,
+}
+
+/// One sample.
+#[derive(Debug, Clone, Copy)]
+struct TeamUsage {
+    at: Timestamp,
+    running: u32,
+    /// Sandboxes started per second.
+    rate: f64,
+}
+
+impl Sample for TeamUsage {
+    fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    fn peak(self, later: Self) -> Self {
+        Self { at: later.at, running: self.running.max(later.running), rate: self.rate.max(later.rate) }
+    }
+}
+
+impl Teams {
+    /// Counts a started sandbox.
+    pub(super) fn count_start(&self, team: &TeamId) {
+        self.teams().entry(team.clone()).or_default().starts += 1;
+    }
+
+    /// Adds a sample for every team.
+    pub(super) fn record(&self, mut running: HashMap<TeamId, u32>, elapsed: Duration) {
+        let at = Timestamp::now();
+        let mut teams = self.teams();
+        for team in running.keys() {
+            if !teams.contains_key(team) {
+                teams.insert(team.clone(), TeamMeter::default());
+            }
+        }
+        for (team, meter) in teams.iter_mut() {
+            let rate = f64::from(std::mem::take(&mut meter.starts)) / elapsed.as_secs_f64().max(1.0);
+            let running = running.remove(team).unwrap_or_default();
+            meter.history.push(TeamUsage { at, running, rate });
+        }
+    }
+
+    /// What a team ran, oldest first.
+    pub(super) fn metrics(&self, team: &TeamId, range: Range) -> Vec<TeamMetric> {
+        let teams = self.teams();
+        let Some(meter) = teams.get(team) else { return vec![] };
+        let metric = |usage: TeamUsage| TeamMetric {
+            timestamp: usage.at,
+            timestamp_unix: usage.at.as_second(),
+            concurrent_sandboxes: usage.running,
+            sandbox_start_rate: usage.rate,
+        };
+        meter.history.between(range).map(metric).collect()
+    }
+
+    fn teams(&self) -> MutexGuard<'_, HashMap<TeamId, TeamMeter>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

@@ -1,38 +1,63 @@
-//! Watching one sandbox: it may run out of memory, or end by itself.
+//! Publishes and watches running sandboxes: one may run out of memory or stop by itself.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use cabana_runtime::{Death, Vitals};
+use cabana_runtime::{Death, Live, Vitals};
+use cabana_store::Sandbox;
+use cabana_supervisor::catch_panic;
 use cabana_types::SandboxId;
+use cabana_types::error::chain;
 use cabana_types::sandbox::{EndCause, Transition};
 use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::Lifecycle;
+use super::driver::Driver;
+use super::held::Held;
+use super::tasks::Backoff;
 use crate::failpoint;
 
-/// At most one note about lost processes in this time: a sandbox can be out of memory all day long.
+/// Least time between two events about killed processes: a sandbox can be out of memory all day long.
 const NOTE_EVERY: Duration = Duration::from_secs(1);
 
-impl Lifecycle {
-    pub(super) async fn watch(
-        self: Arc<Self>,
-        id: SandboxId,
+impl Driver {
+    /// Makes a running sandbox reachable, sets its deadline, and watches it. `oom_kills` are known already.
+    pub(super) fn publish(self: &Arc<Self>, held: &Held, sandbox: &Sandbox, live: Live, oom_kills: u64) {
+        let gone = self.routes.publish(sandbox, &live);
+        held.entry().start_meter(sandbox);
+        self.tasks.spawn("watch a sandbox", Arc::clone(self).watch(live, gone, oom_kills));
+    }
+
+    /// Watches a sandbox until it is gone, also after a panic. `oom_kills` are known already.
+    async fn watch(self: Arc<Self>, live: Live, gone: CancellationToken, oom_kills: u64) {
+        let mut backoff = Backoff::default();
+        loop {
+            let watched = self.watch_once(&live.id, live.vitals.clone(), &gone, oom_kills);
+            let Err(reason) = catch_panic(watched).await else { return };
+            tracing::error!(sandbox = %live.id, %reason, "watching the sandbox failed; restarting");
+            if !self.tasks.wait(&mut backoff).await {
+                return;
+            }
+        }
+    }
+
+    async fn watch_once(
+        self: &Arc<Self>,
+        id: &SandboxId,
         mut vitals: watch::Receiver<Vitals>,
-        gone: CancellationToken,
-        mut told: u64,
+        gone: &CancellationToken,
+        mut oom_kills: u64,
     ) {
         loop {
             let now = *vitals.borrow_and_update();
             if let Some(death) = now.death {
-                return self.died(&id, death).await;
+                return self.died(id, death).await;
             }
-            let noted = now.oom_kills > told;
+            let noted = now.oom_kills > oom_kills;
             if noted {
-                self.note_oom(&id, now.oom_kills - told, now.oom_kills).await;
-                told = now.oom_kills;
+                self.note_oom(id, now.oom_kills - oom_kills, now.oom_kills).await;
+                oom_kills = now.oom_kills;
             }
             let changed = async {
                 if noted {
@@ -42,10 +67,10 @@ impl Lifecycle {
             };
             tokio::select! {
                 () = gone.cancelled() => return,
-                () = self.stopping.cancelled() => return,
+                () = self.tasks.stopping() => return,
                 changed = changed => if changed.is_err() {
-                    tracing::error!(sandbox = %id, "the backend stopped watching a sandbox that is up");
-                    return self.died(&id, Death::Died).await;
+                    tracing::error!(sandbox = %id, "the backend stopped watching a running sandbox");
+                    return self.died(id, Death::Died).await;
                 }
             }
         }
@@ -53,22 +78,21 @@ impl Lifecycle {
 
     async fn died(self: &Arc<Self>, id: &SandboxId, death: Death) {
         let cause = cause(death);
-        tracing::warn!(sandbox = %id, why = cause.describe(), "a sandbox ended by itself");
-        let mut pause = super::backoff::Backoff::new();
+        tracing::warn!(sandbox = %id, why = cause.describe(), "the sandbox stopped by itself");
+        let mut backoff = Backoff::default();
         loop {
-            match self.store.apply(id.clone(), Transition::Fail(cause.clone()), Timestamp::now()).await {
+            match self.apply(id, Transition::Fail(cause.clone())).await {
                 Ok(_) => {
                     failpoint::hit("failure.written");
-                    self.withdraw(id);
-                    self.tasks.spawn(Arc::clone(self).persevere(id.clone()));
+                    self.routes.withdraw(id);
+                    self.tasks.spawn("drive a sandbox", Arc::clone(self).drive_until_settled(id.clone()));
                     return;
                 }
-                // Somebody paused or ended it on purpose meanwhile.
+                // It was paused or ended on purpose.
                 Err(cabana_store::Error::Refused(_) | cabana_store::Error::NoSandbox(_)) => return,
                 Err(error) => {
-                    let error = cabana_types::error::chain(&error);
-                    tracing::error!(sandbox = %id, error, "could not write that a sandbox died; trying again");
-                    if !pause.wait(&self.stopping).await {
+                    tracing::error!(sandbox = %id, error = chain(&error), "could not write that the sandbox failed; retrying");
+                    if !self.tasks.wait(&mut backoff).await {
                         return;
                     }
                 }
@@ -79,13 +103,12 @@ impl Lifecycle {
     async fn note_oom(&self, id: &SandboxId, new: u64, total: u64) {
         let details = serde_json::json!({ "oomKills": new, "oomKillsTotal": total });
         if let Err(error) = self.store.note(id.clone(), "oom", details, Timestamp::now()).await {
-            let error = cabana_types::error::chain(&error);
-            tracing::warn!(sandbox = %id, error, "could not note that a sandbox ran out of memory");
+            tracing::warn!(sandbox = %id, error = chain(&error), "could not record that the sandbox ran out of memory");
         }
     }
 }
 
-/// A death as the store knows it.
+/// The cause that the store records for a death.
 pub(super) fn cause(death: Death) -> EndCause {
     match death {
         Death::OutOfMemory => EndCause::OutOfMemory,

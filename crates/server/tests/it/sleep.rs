@@ -174,7 +174,7 @@ fn they_hold_no_more_memory_than_they_may() {
     pause(&server, &first, true);
     server.world.set_stats(held(41));
     let told = server.post(&format!("/sandboxes/{second}/pause"), json!({})).error(429, "sandbox_capacity_unavailable");
-    assert!(told.contains("it holds 41 MiB") && told.contains("hold 60 of the 100 MiB"), "{told}");
+    assert!(told.contains("it uses 41 MiB") && told.contains("use 60 of the 100 MiB"), "{told}");
     server.world.set_stats(held(40));
     pause(&server, &second, true);
     // One that cannot be measured is taken to hold all that it may.
