@@ -93,6 +93,9 @@ impl<R: Read> Reader<R> {
         if path.is_empty() {
             return Err(Error::invalid(b"", "an entry has no name"));
         }
+        if self.profile == Profile::Layer && (path.len() > MAX_PATH || link.len() > MAX_PATH) {
+            return Err(Error::invalid(&path, format!("its name is longer than {MAX_PATH} bytes")));
+        }
         let kind = match header.flag {
             // The oldest form marks directories by their names.
             b'0' | 0 if path.ends_with(b"/") => Kind::Directory,
@@ -134,9 +137,6 @@ impl<R: Read> Reader<R> {
         };
         match self.profile {
             Profile::Layer if records.sparse => Err(Error::invalid(&entry.path, SPARSE)),
-            Profile::Layer if entry.path.len() > MAX_PATH || entry.link.len() > MAX_PATH => {
-                Err(Error::invalid(&entry.path, format!("its name is longer than {MAX_PATH} bytes")))
-            }
             Profile::Layer => Ok(entry),
             Profile::Disk => self.disk_entry(entry),
         }
