@@ -15,9 +15,8 @@ with_progress() {
         "$@" || status=$?
     else
         # The bar is where cargo counts its work: it is asked for one of fixed width, and the filter reads it.
-        CARGO_TERM_PROGRESS_WHEN=always CARGO_TERM_PROGRESS_WIDTH=120 CARGO_TERM_COLOR=never "$@" 2> >(cargo_progress >&2) || status=$?
-        # The filter ends with cargo's output.
-        wait $! 2>/dev/null || true
+        CARGO_TERM_PROGRESS_WHEN=always CARGO_TERM_PROGRESS_WIDTH=120 CARGO_TERM_COLOR=never "$@" 2>&1 | cargo_progress >&2 ||
+            status=${PIPESTATUS[0]}
     fi
     [ $status -eq 0 ] || return $status
     say "   $name: done in $(duration $((SECONDS - from)))"
