@@ -58,7 +58,7 @@ async fn open(data: &Path, pool: &Pool) -> (Arc<Host>, Isolations) {
     let config =
         HostConfig { data_dir: data.to_owned(), spare_slots: 1, resolvers: Vec::new(), supervisor: Supervisor::new() };
     let host = Arc::new(Host::open(config, Arc::new(pool.clone())).await.unwrap());
-    let config = NativeConfig { program: example("launcher"), guest: Some(example("guest")) };
+    let config = NativeConfig { program: example("conformance_launcher"), guest: Some(example("conformance_guest")) };
     let native = Native::open(&config, Arc::clone(&host)).unwrap();
     (host, Isolations::new(Arc::new(native), Arc::new(pool.clone())))
 }
@@ -79,7 +79,7 @@ async fn make_build(pool: &Pool, build: &BuildId) {
     fs::write(root.join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n").unwrap();
     fs::write(root.join("etc/group"), "root:x:0:\n").unwrap();
     let mut files: BTreeSet<String> = PROGRAMS.iter().map(ToString::to_string).collect();
-    for program in PROGRAMS.map(PathBuf::from).into_iter().chain([example("guest")]) {
+    for program in PROGRAMS.map(PathBuf::from).into_iter().chain([example("conformance_guest")]) {
         let needed = Command::new("ldd").arg(program).output().unwrap();
         let text = String::from_utf8(needed.stdout).unwrap();
         files.extend(text.split_whitespace().filter(|word| word.starts_with('/')).map(str::to_owned));

@@ -1,4 +1,4 @@
-//! The launcher alone, for the conformance suite: `launcher launcher <guest>`.
+//! The launcher alone, for the conformance suite: `conformance_launcher launcher <guest>`.
 
 use std::process::ExitCode;
 
