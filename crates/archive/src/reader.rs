@@ -130,7 +130,7 @@ impl<R: Read> Reader<R> {
             mode: header.mode,
             uid: records.uid.unwrap_or(header.uid),
             gid: records.gid.unwrap_or(header.gid),
-            mtime: records.mtime.unwrap_or(Time::from_seconds(header.mtime)),
+            mtime: records.mtime.unwrap_or_else(|| Time::from_seconds(header.mtime)),
             size,
             full_size: records.full_size,
             xattrs: records.xattrs,

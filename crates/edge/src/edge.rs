@@ -80,11 +80,11 @@ impl Edge {
         let host = host(request.uri(), request.headers());
         if let (Some(domain), true) = (&self.domain, request.extensions().get::<Peer>().is_some_and(|peer| peer.secure))
         {
-            let error = |status, message| Ok(response::error(status, ErrorCode::RouteNotFound, message));
+            let error = |status, message| response::error(status, ErrorCode::RouteNotFound, message);
             match host_scope(host.unwrap_or_default(), domain) {
                 HostScope::Ours => {}
-                HostScope::Unknown => return error(StatusCode::NOT_FOUND, UNKNOWN_HOST),
-                HostScope::Foreign => return error(StatusCode::MISDIRECTED_REQUEST, FOREIGN_HOST),
+                HostScope::Unknown => return Ok(error(StatusCode::NOT_FOUND, UNKNOWN_HOST)),
+                HostScope::Foreign => return Ok(error(StatusCode::MISDIRECTED_REQUEST, FOREIGN_HOST)),
             }
         }
         match destination(host, request.uri().path(), request.headers(), self.domain.as_deref()) {

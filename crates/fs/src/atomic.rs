@@ -48,7 +48,7 @@ fn create(draft: &Path, content: &[u8], mode: u32) -> io::Result<File> {
 }
 
 fn sync_directory(path: &Path) -> io::Result<()> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     File::open(directory)?.sync_all()
 }
 

@@ -25,12 +25,15 @@ const LENGTH: usize = 1 << 20;
 /// The source of randomness for a run.
 pub type Random = StdRng;
 
+/// Corrects a changed input, for example its checksum.
+type Repair<'a> = dyn Fn(&mut Vec<u8>, &mut Random) + 'a;
+
 /// What is fuzzed, and with what.
 pub struct Fuzz<'a> {
     name: &'a str,
     corpus: Vec<Vec<u8>>,
     words: &'a [&'a str],
-    repair: Box<dyn Fn(&mut Vec<u8>, &mut Random) + 'a>,
+    repair: Box<Repair<'a>>,
 }
 
 impl<'a> Fuzz<'a> {

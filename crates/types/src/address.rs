@@ -58,7 +58,7 @@ impl Class {
         };
         match inner {
             Some(inner) => Self::of(inner.into()),
-            None => row(address).unwrap_or(match address {
+            None => row(address).unwrap_or_else(|| match address {
                 IpAddr::V4(_) => Self::Public,
                 IpAddr::V6(v6) => compatible(v6).unwrap_or(Self::Unassigned),
             }),

@@ -46,7 +46,7 @@ async fn a_restarted_server_adopts_a_running_sandbox(f: &mut Fixture) {
     let live = f.launch().await;
     assert!(write(&live, "/root/file", b"before").await);
     f.restart().await;
-    assert_eq!(f.isolation().inventory().await.unwrap(), [live.id.clone()]);
+    assert_eq!(f.isolation().inventory().await.unwrap(), std::slice::from_ref(&live.id));
     let mut adopted = f.isolation().adopt(&live.id).await.unwrap().unwrap();
     assert_eq!(adopted.link, live.link);
     assert_eq!(read(&adopted, "/root/file").await.as_deref(), Some("before"));

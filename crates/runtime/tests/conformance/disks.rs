@@ -39,7 +39,7 @@ async fn a_disk_without_processes_is_in_the_inventory(f: &mut Fixture) {
     let live = f.launch().await;
     f.isolation().stop(&live.id).await.unwrap();
     assert_eq!(f.isolation().inventory().await.unwrap(), [], "the backend holds nothing of it");
-    assert_eq!(f.isolations.inventory().await.unwrap(), [live.id.clone()]);
+    assert_eq!(f.isolations.inventory().await.unwrap(), std::slice::from_ref(&live.id));
     f.isolations.destroy(&live.id).await.unwrap();
 }
 
@@ -123,7 +123,7 @@ async fn snapshots_are_listed_and_deleted_twice(f: &mut Fixture) {
     let (live, snapshot) = (f.launch().await, snapshot_id());
     f.isolation().stop(&live.id).await.unwrap();
     f.disks().snapshot(&live.id, &snapshot).await.unwrap();
-    assert_eq!(f.disks().snapshots().await.unwrap(), [snapshot.clone()]);
+    assert_eq!(f.disks().snapshots().await.unwrap(), std::slice::from_ref(&snapshot));
     for _ in 0..2 {
         f.disks().delete_snapshot(&snapshot).await.unwrap();
     }

@@ -39,8 +39,8 @@ async fn a_launched_sandbox_is_observed(f: &mut Fixture) {
 
 async fn a_launched_sandbox_is_in_the_inventory(f: &mut Fixture) {
     let live = f.launch().await;
-    assert_eq!(f.isolation().inventory().await.unwrap(), [live.id.clone()]);
-    assert_eq!(f.isolations.inventory().await.unwrap(), [live.id.clone()]);
+    assert_eq!(f.isolation().inventory().await.unwrap(), std::slice::from_ref(&live.id));
+    assert_eq!(f.isolations.inventory().await.unwrap(), std::slice::from_ref(&live.id));
     f.destroy(&live.id).await;
     assert_eq!(f.isolations.inventory().await.unwrap(), []);
 }
@@ -98,7 +98,7 @@ async fn launch_with_the_kept_disk_replaces_a_running_sandbox(f: &mut Fixture) {
     assert!(write(&live, "/root/file", b"kept").await);
     let again = f.isolation().launch(f.kept(&live.id)).await.unwrap();
     assert_eq!(read(&again, "/root/file").await.as_deref(), Some("kept"));
-    assert_eq!(f.isolations.inventory().await.unwrap(), [live.id.clone()]);
+    assert_eq!(f.isolations.inventory().await.unwrap(), std::slice::from_ref(&live.id));
     f.destroy(&live.id).await;
 }
 

@@ -123,7 +123,7 @@ impl App {
     /// The isolation backend of a name, or the default.
     pub(super) fn isolation(&self, name: Option<&str>) -> Result<String, ApiError> {
         let isolations = self.lifecycle.isolations();
-        let name = name.unwrap_or(isolations.default_name());
+        let name = name.unwrap_or_else(|| isolations.default_name());
         match isolations.get(name) {
             Ok(isolation) => Ok(isolation.name().to_owned()),
             Err(_) => Err(ApiError::invalid(format!(

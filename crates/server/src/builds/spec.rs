@@ -51,6 +51,7 @@ impl BuildSpec {
 
 /// What to do.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "one value per build")]
 pub enum Recipe {
     /// E2B's steps.
     Steps {
@@ -76,6 +77,7 @@ pub enum Recipe {
 
 /// What steps begin with.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "one value per build")]
 pub enum Origin {
     /// An image, by its name.
     Image {
