@@ -38,18 +38,14 @@ pub enum TlsError {
     /// A file could not be read or written.
     #[error("{action} {path}")]
     File {
-        /// What was tried.
         action: &'static str,
-        /// On what.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: io::Error,
     },
     /// The content of a file is unusable.
     #[error("{path} {reason}")]
     Unusable {
-        /// Which.
         path: PathBuf,
         /// What is wrong, and what to do.
         reason: String,

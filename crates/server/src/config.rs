@@ -1,6 +1,4 @@
-//! Configuration of the server: one typed struct, filled from several sources (`load.rs`).
-//!
-//! To add a setting: add it to `defaults.toml` beside this file, with its description and environment variable, and to the struct here; if it
+//! Configuration of the server: one typed struct, filled from several sources (`load.rs`). To add a setting: add it to `defaults.toml` beside this file, with its description and environment variable, and to the struct here; if it
 //! needs a range, to [`Config::check`].
 
 mod load;
@@ -242,9 +240,7 @@ pub enum ConfigError {
     /// The file could not be read.
     #[error("read the configuration file {path}")]
     Read {
-        /// Which.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: std::io::Error,
     },
@@ -396,7 +392,6 @@ impl Config {
     }
 }
 
-/// The default port of https:// URLs.
 const HTTPS_PORT: u16 = 443;
 
 #[allow(clippy::cast_possible_truncation, reason = "720")]

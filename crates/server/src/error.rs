@@ -20,11 +20,8 @@ pub enum Error {
     /// An operation on a file or directory failed.
     #[error("{action} {path}")]
     Path {
-        /// What was tried.
         action: &'static str,
-        /// On what.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: std::io::Error,
     },
@@ -39,9 +36,7 @@ pub enum Error {
     /// Listening failed.
     #[error("cannot listen on {address}")]
     Listen {
-        /// Which.
         address: SocketAddr,
-        /// Why not.
         #[source]
         source: std::io::Error,
     },
@@ -254,7 +249,7 @@ impl From<lifecycle::CreateError> for ApiError {
             E::TeamFull { limit } => Self::new(
                 ErrorCode::SandboxCapacityUnavailable,
                 format!(
-                    "This team has {limit} sandboxes, asleep ones included, and may have no more; kill some, or raise \
+                    "This team has {limit} sandboxes, paused ones included, and may have no more; kill some, or raise \
                      limits.max_team_sandboxes"
                 ),
             ),
@@ -312,11 +307,11 @@ impl From<lifecycle::ChangeError> for ApiError {
             ),
             E::Interrupted(id) => Self::new(
                 ErrorCode::SandboxStateConflict,
-                format!("Something else was wanted of sandbox {id} meanwhile, and was done instead; try again"),
+                format!("Another request changed sandbox {id} at the same time; try again"),
             ),
             E::InUse { id, used } => Self::new(
                 ErrorCode::SandboxStateConflict,
-                format!("Sandbox {id} uses {used} MiB of memory, more than it shall have; end something in it first"),
+                format!("Sandbox {id} uses {used} MiB of memory, more than the new limit; end something in it first"),
             ),
             E::Unresponsive(id) => Self::new(
                 ErrorCode::GuestUnresponsive,

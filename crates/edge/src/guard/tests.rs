@@ -372,3 +372,15 @@ async fn slow_heads_and_idle_connections_run_out_of_time() {
     assert_eq!(guard.read(&mut byte).await.expect("read"), 0);
     assert_eq!(started.elapsed().as_secs(), 3660);
 }
+
+/// However a stream is cut into reads, the guard lets the same bytes pass and comes to the same verdict.
+#[test]
+fn fuzz_streams() {
+    cabana_fuzz_driver::Fuzz::new("guard").run(|input| {
+        let Some((size, stream)) = input.split_first() else { return String::new() };
+        let cuts: Vec<usize> = (0..stream.len()).step_by(usize::from(*size).max(1)).collect();
+        let (whole, pieces) = (feed(stream, &[]), feed(stream, &cuts));
+        assert_eq!(whole, pieces);
+        format!("{:?}", whole.1)
+    });
+}

@@ -189,7 +189,11 @@ async fn control_paths_of_a_guest_with_one_socket_are_closed() {
     let id = sandbox.id.as_str();
     for path in ["/init", "/bridge?port=22", "/freeze", "/collapse", "/stop", "/journal"] {
         let answer = world.get(id, 49983, path, "").await;
-        assert_eq!((status(&answer), body(&answer)), (404, r#"{"code":404,"message":"not found"}"#), "{path}");
+        assert_eq!(
+            (status(&answer), body(&answer)),
+            (404, r#"{"code":404,"message":"not found","error_code":"route_not_found"}"#),
+            "{path}"
+        );
     }
     assert_eq!(sandbox.guest.opened(), 0);
     assert_eq!(body(&world.get(id, 49983, "/health", "").await), "the guest");
