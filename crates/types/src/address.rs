@@ -1,13 +1,13 @@
-//! Classes of IP addresses: one table for everything that decides where traffic may go. The outbound HTTP client checks each address
-//! before it connects; the packet filter of sandboxes is built from the same rows.
+//! Classes of IP addresses: one table for everything that decides where traffic may go. The outbound HTTP client checks
+//! each address before it connects; the packet filter of sandboxes is built from the same rows.
 //!
-//! The rows follow IANA's special-purpose registries, plus the metadata services of clouds. The most specific prefix wins. IPv6 addresses
-//! that carry an IPv4 address (mapped, NAT64, 6to4) have the class of that address.
+//! The rows follow IANA's special-purpose registries, plus the metadata services of clouds. The most specific prefix
+//! wins. IPv6 addresses that carry an IPv4 address (mapped, NAT64, 6to4) have the class of that address.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What a range of addresses is for.
+/// Purpose of an address range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Reachable on the internet.
@@ -32,25 +32,25 @@ pub enum Class {
     LinkLocal,
     /// A metadata service of a cloud outside of the link-local range.
     Metadata,
-    /// Groups of machines.
+    /// Groups of hosts.
     Multicast,
     /// Reserved (240.0.0.0/4), with the broadcast address.
     Reserved,
 }
 
-/// Who may be connected to at an address.
+/// Who may connect to an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// Anybody.
     Public,
     /// Hosts that the operator allows.
     Internal,
-    /// Nobody: not the address of a single server, or a metadata service.
+    /// Nobody: it is a metadata service or not a unicast address.
     Forbidden,
 }
 
 impl Class {
-    /// The class of an address.
+    /// Class of an address.
     pub fn of(address: IpAddr) -> Self {
         let inner = match address {
             IpAddr::V4(_) => None,
@@ -65,7 +65,7 @@ impl Class {
         }
     }
 
-    /// Who may be connected to there.
+    /// Who may connect to it.
     pub fn scope(self) -> Scope {
         match self {
             Self::Public => Scope::Public,
@@ -80,8 +80,8 @@ impl Class {
         }
     }
 
-    /// Whether the packet filter refuses it to sandboxes. Documentation ranges are open: the internet does not route them, and test
-    /// networks use them in place of public addresses.
+    /// Whether the packet filter rejects it for sandboxes. Documentation ranges are allowed: the internet does not
+    /// route them, and test networks use them in place of public addresses.
     pub fn is_closed_to_sandboxes(self) -> bool {
         !matches!(self, Self::Public | Self::Documentation)
     }
@@ -105,7 +105,7 @@ impl Prefix {
         Self { address: IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), length }
     }
 
-    /// Whether an address is in the range. IPv4 and IPv6 are apart.
+    /// Whether an address is in the range. IPv4 and IPv6 ranges are disjoint.
     pub fn contains(&self, address: IpAddr) -> bool {
         let beyond = |bits: u8| bits - self.length;
         match (self.address, address) {
@@ -128,7 +128,7 @@ impl fmt::Display for Prefix {
 
 const NONE: [u16; 4] = [0; 4];
 
-/// The table.
+/// Special-purpose ranges. The most specific prefix wins.
 pub const PREFIXES: &[(Prefix, Class)] = &[
     (Prefix::v4(0, 0, 0, 0, 8), Class::ThisNetwork),
     (Prefix::v4(10, 0, 0, 0, 8), Class::Private),
@@ -153,9 +153,9 @@ pub const PREFIXES: &[(Prefix, Class)] = &[
     (Prefix::v4(240, 0, 0, 0, 4), Class::Reserved),
     (Prefix::v6(NONE, NONE, 128), Class::ThisNetwork),
     (Prefix::v6(NONE, [0, 0, 0, 1], 128), Class::Loopback),
-    // Everything that is routed lies here.
+    // All globally routed addresses.
     (Prefix::v6([0x2000, 0, 0, 0], NONE, 3), Class::Public),
-    // Teredo (2001::/32) is a part of it.
+    // Includes Teredo (2001::/32).
     (Prefix::v6([0x2001, 0, 0, 0], NONE, 23), Class::Protocol),
     (Prefix::v6([0x2001, 0xdb8, 0, 0], NONE, 32), Class::Documentation),
     (Prefix::v6([0x3fff, 0, 0, 0], NONE, 20), Class::Documentation),
@@ -170,7 +170,7 @@ pub const PREFIXES: &[(Prefix, Class)] = &[
     (Prefix::v6([0xff00, 0, 0, 0], NONE, 8), Class::Multicast),
 ];
 
-/// IPv4 prefixes that are closed to sandboxes, none inside another.
+/// IPv4 prefixes that are closed to sandboxes; none contains another.
 pub fn closed_to_sandboxes() -> Vec<Prefix> {
     let closed = || {
         PREFIXES
@@ -183,7 +183,7 @@ pub fn closed_to_sandboxes() -> Vec<Prefix> {
     closed().filter(|prefix| !is_covered(prefix)).collect()
 }
 
-/// The IPv4 address that packets to an IPv6 address end up at: mapped, NAT64, 6to4.
+/// The embedded IPv4 address that packets to an IPv6 address are sent to: mapped, NAT64, 6to4.
 pub fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     match address.segments() {
         [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
@@ -193,7 +193,7 @@ pub fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// `::a.b.c.d`, deprecated: as bad as the IPv4 address in it, and never public.
+/// `::a.b.c.d`, deprecated: has the class of the embedded IPv4 address, but is never public.
 fn compatible(address: Ipv6Addr) -> Option<Class> {
     match address.segments() {
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 => {

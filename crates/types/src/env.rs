@@ -1,4 +1,5 @@
-//! Names of the environment variables that Cabana reads. The variables of the server's settings are defined in `server/src/defaults.toml`.
+//! Names of the environment variables that Cabana reads. The variables of the server's settings are defined in
+//! `server/src/defaults.toml`.
 
 /// Base URL of the API, for the CLI (`E2B_API_URL` is read too).
 pub const API_URL: &str = "CABANA_API_URL";
@@ -12,11 +13,11 @@ pub const DATA_DIR: &str = "CABANA_DATA_DIR";
 pub const TLS_MODE: &str = "CABANA_TLS_MODE";
 /// Configuration file of the server.
 pub const CONFIG: &str = "CABANA_CONFIG";
-/// Log filter of the server, in the form of `tracing-subscriber` (`info`, `cabana_server=debug`).
+/// Log filter of the server, in the syntax of `tracing-subscriber` (`info`, `cabana_server=debug`).
 pub const LOG: &str = "CABANA_LOG";
-/// The guest daemon's executable, when it is not beside `cabana`.
+/// Path of the guest daemon's executable, if it is not next to `cabana`.
 pub const GUEST: &str = "CABANA_GUEST";
-/// Base URL of the API in the form of E2B's clients.
+/// Base URL of the API, as E2B's clients name it.
 pub const E2B_API_URL: &str = "E2B_API_URL";
-/// API key in the form of E2B's clients.
+/// API key, as E2B's clients name it.
 pub const E2B_API_KEY: &str = "E2B_API_KEY";

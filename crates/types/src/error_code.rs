@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])* $name:ident => $text:literal,)*) => {
-        /// Why a request was refused or failed.
+        /// Machine-readable cause of an error.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum ErrorCode {
             $($(#[doc = $doc])* #[serde(rename = $text)] $name,)*
@@ -16,7 +16,7 @@ macro_rules! codes {
             /// Every code, in the order of this file.
             pub const ALL: &'static [ErrorCode] = &[$(ErrorCode::$name),*];
 
-            /// The code as it stands on the wire.
+            /// The code on the wire.
             pub fn as_str(self) -> &'static str {
                 match self { $(ErrorCode::$name => $text,)* }
             }
@@ -25,65 +25,65 @@ macro_rules! codes {
 }
 
 codes! {
-    /// No API key was sent, or it is not (any more) a valid one.
+    /// The API key is missing or invalid.
     Unauthorized => "unauthorized",
-    /// The key is valid, but not for this.
+    /// The key is valid, but not permitted to do this.
     Forbidden => "forbidden",
-    /// The request is not well formed, or a value is out of its range.
+    /// The request is malformed, or a value is out of range.
     InvalidRequest => "invalid_request",
-    /// The body is larger than the API takes.
+    /// The body is too large.
     BodyTooLarge => "body_too_large",
-    /// The request asks for something that this server or its backend cannot do.
+    /// The server or its isolation backend does not support this.
     NotSupported => "not_supported",
     /// There is no such route.
     RouteNotFound => "route_not_found",
     /// The route exists, but not with this method.
     MethodNotAllowed => "method_not_allowed",
-    /// There is no such sandbox, or it is not yours.
+    /// The sandbox does not exist or belongs to another team.
     SandboxNotFound => "sandbox_not_found",
-    /// There is no such template, or it is not yours.
+    /// The template does not exist or belongs to another team.
     TemplateNotFound => "template_not_found",
-    /// The template exists, but has no finished build yet.
+    /// The template has no finished build yet.
     TemplateNotReady => "template_not_ready",
-    /// A sandbox or a snapshot needs the template, which cannot be deleted.
+    /// A sandbox or snapshot uses the template.
     TemplateInUse => "template_in_use",
     /// The template has no such build.
     BuildNotFound => "build_not_found",
-    /// The build is not in a state in which this can be done.
+    /// The build's status does not allow this.
     BuildStateConflict => "build_state_conflict",
-    /// A template could not be made of what it was asked to be made of; the message says why.
+    /// The build failed; the message says why.
     BuildFailed => "build_failed",
-    /// The team has as many of something as it may have.
+    /// A limit of the team is reached.
     LimitReached => "limit_reached",
-    /// There is no such API key, or it is not your team's.
+    /// The API key does not exist or belongs to another team.
     KeyNotFound => "key_not_found",
-    /// It is the team's last API key, which cannot be deleted.
+    /// The team's last API key cannot be deleted.
     LastKey => "last_key",
-    /// There is no such webhook, or it is not your team's.
+    /// The webhook does not exist or belongs to another team.
     WebhookNotFound => "webhook_not_found",
-    /// The sandbox is in a state, or on its way to one, in which this cannot be done.
+    /// The sandbox's state does not allow this.
     SandboxStateConflict => "sandbox_state_conflict",
-    /// An idempotency key was used again with another request.
+    /// The idempotency key was used with a different request.
     IdempotencyMismatch => "idempotency_mismatch",
-    /// The sandbox that an idempotency key stands for is gone, or still coming up.
+    /// The sandbox of the idempotency key has ended or is still being created.
     IdempotencyConflict => "idempotency_conflict",
-    /// The server or the team has no room for another sandbox or snapshot, or for the memory of one that shall sleep with it.
+    /// The server or team limit of sandboxes, snapshots or paused memory is reached.
     SandboxCapacityUnavailable => "sandbox_capacity_unavailable",
-    /// The sandbox could not be brought up; nothing of it is left.
+    /// The sandbox could not be created and was removed.
     SandboxCreateFailed => "sandbox_create_failed",
-    /// The sandbox came up, but its start command failed or its ready command did not succeed in time; nothing of it is left.
+    /// The sandbox's start command failed or its ready command did not succeed in time; the sandbox was removed.
     SandboxNotReady => "sandbox_not_ready",
-    /// The guest of a sandbox that shall be paused does not answer.
+    /// The guest of a sandbox that is to be paused does not respond.
     GuestUnresponsive => "sandbox_snapshot_guest_agent_unresponsive",
-    /// The sandbox could not be paused, resumed, copied or resized; it is as before.
+    /// The sandbox could not be paused, resumed, snapshotted or resized; it is unchanged.
     SandboxChangeFailed => "sandbox_change_failed",
-    /// The guest daemon of a sandbox did not answer.
+    /// The guest daemon of a sandbox does not respond.
     SandboxUnresponsive => "sandbox_unresponsive",
     /// The server's disk is full.
     StorageFull => "storage_full",
-    /// The server is shutting down or not ready yet; try again.
+    /// The server is starting or shutting down; retry.
     ServiceUnavailable => "service_unavailable",
-    /// A fault of the server; its log says more under the request id.
+    /// An internal error; the server's log has details under the request id.
     Internal => "internal_server_error",
 }
 

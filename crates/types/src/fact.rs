@@ -1,16 +1,16 @@
-//! What `cabana doctor` finds out about a machine.
+//! Checks of `cabana doctor`.
 
-/// One check of the machine and its result.
+/// A check of the machine and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fact {
-    /// What was checked.
+    /// Name of the check.
     pub name: &'static str,
     /// Whether the check passed.
     pub ok: bool,
-    /// Whether the server cannot work without it.
+    /// Whether the server requires it.
     pub required: bool,
     /// What was found.
     pub detail: String,
-    /// How to repair it, as a command where there is one.
+    /// How to fix it, as a command if there is one.
     pub remedy: Option<String>,
 }

@@ -1,18 +1,17 @@
-//! Identifiers. Each is checked when it is parsed, so that the rest of the code may put it into a host name, a path
-//! or a log line without thinking.
+//! Identifiers. They are validated when parsed, so that it is safe to use them in host names, paths and log lines.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A text that is not an id of the wanted kind.
+/// A text that is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a valid {kind}: expected {expected}")]
 pub struct InvalidId {
-    /// Which kind of id was wanted.
+    /// Kind of id.
     pub kind: &'static str,
-    /// The form it should have had.
+    /// Expected form.
     pub expected: &'static str,
 }
 
@@ -96,7 +95,7 @@ macro_rules! id {
 }
 
 id!(
-    /// A sandbox: `i` and 20 characters. It stands in host names (`port-id.domain`), so it has no `-`.
+    /// A sandbox: `i` and 20 characters. It is part of host names (`port-id.domain`), so it contains no `-`.
     SandboxId, "sandbox id", "1 to 32 characters of a-z and 0-9",
     |t| (1..=32).contains(&t.len()) && is_spelled(t)
 );
@@ -111,12 +110,12 @@ id!(
     is_uuid
 );
 id!(
-    /// A team: whose sandboxes, keys and templates they are.
+    /// A team, the owner of sandboxes, keys and templates.
     TeamId, "team id", "1 to 36 characters of a-z, 0-9 and -",
     |t| (1..=36).contains(&t.len()) && t.bytes().all(|b| b == b'-' || b.is_ascii_digit() || b.is_ascii_lowercase())
 );
 id!(
-    /// An API key's public name (never the key itself).
+    /// Public id of an API key (never the key itself).
     KeyId, "key id", "a lower-case UUID",
     is_uuid
 );

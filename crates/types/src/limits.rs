@@ -1,4 +1,4 @@
-//! Bounds on everything that comes from outside, in one place, and the size of a sandbox.
+//! Limits of all external input, and the resources of a sandbox.
 
 use std::ops::RangeInclusive;
 
@@ -12,17 +12,17 @@ pub const MEMORY_MB: RangeInclusive<u32> = 128..=1_048_576;
 pub const DISK_MB: RangeInclusive<u32> = 64..=4_194_304;
 /// Processes and threads in one sandbox.
 pub const PIDS: u32 = 4096;
-/// Longest life of a sandbox from now, seconds (30 days).
+/// Longest timeout of a sandbox from now, seconds (30 days).
 pub const MAX_TIMEOUT_SECONDS: u64 = 30 * 24 * 3600;
-/// Life of a sandbox created by `/v2/sandboxes` without a timeout, seconds.
+/// Default timeout of `/v2/sandboxes`, seconds.
 pub const DEFAULT_TIMEOUT_SECONDS: u64 = 300;
-/// Life of a sandbox created by the older `/sandboxes` without a timeout, seconds.
+/// Default timeout of the older `/sandboxes`, seconds.
 pub const DEFAULT_TIMEOUT_V1_SECONDS: u64 = 15;
-/// Longest `refreshes` step, seconds.
+/// Longest extension by `refreshes`, seconds.
 pub const MAX_REFRESH_SECONDS: u64 = 3600;
 /// `idleTimeout`, seconds.
 pub const IDLE_SECONDS: RangeInclusive<i64> = 1..=30 * 24 * 3600;
-/// Forks made at once.
+/// Forks per request.
 pub const FORKS: RangeInclusive<i64> = 1..=20;
 /// Entries of `keep`.
 pub const MAX_KEPT: usize = 64;
@@ -34,11 +34,11 @@ pub const MAX_MAP_ENTRIES: usize = 256;
 pub const MAX_NAME_BYTES: usize = 256;
 /// Length of a metadata or environment value, bytes.
 pub const MAX_VALUE_BYTES: usize = 64 * 1024;
-/// All names and values of one map together, bytes.
+/// Total size of the names and values of one map, bytes.
 pub const MAX_MAP_BYTES: usize = 512 * 1024;
 /// Body of one API request, bytes.
 pub const MAX_API_BODY_BYTES: usize = 2 * 1024 * 1024;
-/// Rows of one page of a listing.
+/// Rows per page of a listing.
 pub const PAGE: RangeInclusive<u32> = 1..=100;
 /// A template reference (`[namespace/]alias[:tag]` or id), bytes.
 pub const MAX_TEMPLATE_REF_BYTES: usize = 256;
@@ -48,7 +48,7 @@ pub const MAX_TAG_BYTES: usize = 128;
 pub const MAX_TAGS: u32 = 100;
 /// Templates of one team.
 pub const MAX_TEMPLATES: u32 = 1000;
-/// Builds of one team that wait or are under way.
+/// Builds of one team that are waiting or in progress.
 pub const MAX_BUILDS: u32 = 20;
 /// Steps of one build.
 pub const MAX_STEPS: usize = 500;
@@ -58,20 +58,20 @@ pub const MAX_STEP_BYTES: usize = 64 * 1024;
 pub const MAX_STEP_ARGS: usize = 512;
 /// A Dockerfile, bytes.
 pub const MAX_DOCKERFILE_BYTES: usize = 1024 * 1024;
-/// A client's name for an uploaded archive, bytes.
+/// Client-supplied hash of an uploaded archive, bytes.
 pub const MAX_FILES_HASH_BYTES: usize = 128;
 /// An idempotency key, bytes.
 pub const MAX_IDEMPOTENCY_KEY_BYTES: usize = 255;
-/// `maskRequestHost`, its port filled in, bytes.
+/// `maskRequestHost` with its port substituted, bytes.
 pub const MAX_HOST_BYTES: usize = 255;
-/// A webhook's secret, bytes.
+/// A webhook's signing secret, bytes.
 pub const MAX_SIGNATURE_SECRET_BYTES: usize = 512;
 /// Webhooks of one team.
 pub const MAX_WEBHOOKS: u32 = 20;
 /// Entries of `httpsPorts`.
 pub const MAX_HTTPS_PORTS: usize = 64;
 
-/// What one sandbox may use.
+/// Resources of one sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resources {
     pub cpu_count: u32,
@@ -88,7 +88,7 @@ impl Default for Resources {
     }
 }
 
-/// A number from outside that is out of its range.
+/// A number that is out of its range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field} must be between {min} and {max}, not {value}")]
 pub struct OutOfRange {
@@ -99,7 +99,7 @@ pub struct OutOfRange {
     pub max: i64,
 }
 
-/// Checks a number from outside against its range.
+/// Checks a number against its range.
 pub fn within(field: &'static str, value: i64, range: RangeInclusive<i64>) -> Result<i64, OutOfRange> {
     if range.contains(&value) {
         Ok(value)
@@ -108,7 +108,7 @@ pub fn within(field: &'static str, value: i64, range: RangeInclusive<i64>) -> Re
     }
 }
 
-/// Checks a number whose range and result are 32 bits wide.
+/// Checks a number against a 32-bit range.
 pub fn within_u32(field: &'static str, value: i64, range: RangeInclusive<u32>) -> Result<u32, OutOfRange> {
     let (min, max) = (i64::from(*range.start()), i64::from(*range.end()));
     within(field, value, min..=max)?;
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_are_inclusive_and_say_what_is_accepted() {
+    fn limits_are_inclusive_and_errors_name_them() {
         assert_eq!(within_u32("cpuCount", 1, CPU_COUNT), Ok(1));
         assert_eq!(within_u32("cpuCount", 64, CPU_COUNT), Ok(64));
         let error = within_u32("cpuCount", -1, CPU_COUNT).expect_err("negative");

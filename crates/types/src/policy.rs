@@ -1,30 +1,30 @@
-//! What happens to a sandbox at its timeout, when it is idle, when a request comes while it is paused, and when it fails.
+//! Lifecycle policy of a sandbox: timeout, idleness, auto-resume and failure.
 
 use serde::{Deserialize, Serialize};
 
 use crate::limits::DEFAULT_TIMEOUT_SECONDS;
 
-/// What happens at the timeout.
+/// What to do at the timeout.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnTimeout {
-    /// It is killed.
+    /// Kill it.
     #[default]
     Kill,
-    /// It is paused and its memory is kept.
+    /// Pause it and keep its memory.
     Pause,
-    /// It is paused and only its disk is kept.
+    /// Pause it and keep only its disk.
     PauseDisk,
 }
 
-/// What happens when its guest dies or the machine restarts.
+/// What to do when its guest dies or the host restarts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
-    /// Its disk is kept for some time, so that it can be recovered.
+    /// Keep its disk for some time, so that it can be recovered.
     #[default]
     Keep,
-    /// It is booted again from its disk.
+    /// Boot it again from its disk.
     Replace,
 }
 
@@ -32,17 +32,15 @@ pub enum OnFailure {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LifecyclePolicy {
-    /// Seconds from the start to the timeout, also after an auto-resume.
+    /// Seconds from a start or auto-resume to the timeout.
     pub timeout: u64,
-    /// What happens at the timeout.
     pub on_timeout: OnTimeout,
-    /// Whether a request resumes it when it is paused.
+    /// Whether a request resumes it if it is paused.
     pub auto_resume: bool,
-    /// Seconds of idleness after which it is paused.
+    /// Seconds of idleness until it is paused.
     pub idle: Option<u64>,
-    /// What happens when it fails.
     pub on_failure: OnFailure,
-    /// Paths that recycling keeps, in addition to the ones that are always kept.
+    /// Additional paths that recycling keeps.
     pub keep: Vec<String>,
 }
 
@@ -60,12 +58,13 @@ impl Default for LifecyclePolicy {
 }
 
 impl LifecyclePolicy {
-    /// Timeout after an auto-resume: that of the creation, but never so short that the sandbox pauses again before it answers.
+    /// Timeout after an auto-resume: that of the creation, with a minimum so that the request can be answered before
+    /// the next pause.
     pub fn auto_resume_seconds(&self) -> u64 {
         self.timeout.max(DEFAULT_TIMEOUT_SECONDS)
     }
 
-    /// Whether an idle pause keeps its memory.
+    /// Whether an idle pause keeps memory.
     pub fn keeps_memory(&self) -> bool {
         self.on_timeout != OnTimeout::PauseDisk
     }

@@ -1,4 +1,4 @@
-//! How a request names a sandbox and a port: by host (`port-id.domain`) or by headers.
+//! How a request addresses a port of a sandbox: by host (`port-id.domain`) or by headers.
 
 use crate::id::SandboxId;
 
@@ -12,7 +12,7 @@ pub const SANDBOX_ID_HEADERS: [&str; 2] = ["e2b-sandbox-id", "novita-sandbox-id"
 pub const SANDBOX_PORT_HEADERS: [&str; 2] = ["e2b-sandbox-port", "novita-sandbox-port"];
 /// Header of the guest's access token.
 pub const ACCESS_TOKEN_HEADER: &str = "x-access-token";
-/// Header of the token that ports of a sandbox without public traffic want.
+/// Header of the token for ports of a sandbox without public traffic.
 pub const TRAFFIC_TOKEN_HEADER: &str = "e2b-traffic-access-token";
 /// Header of the API key.
 pub const API_KEY_HEADER: &str = "x-api-key";
@@ -24,21 +24,21 @@ pub struct Target {
     pub port: u16,
 }
 
-/// What the first label of a host name says.
+/// Result of parsing the first label of a host name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostLabel {
-    /// Not of the form `port-id`: the host says nothing about a sandbox.
+    /// Not of the form `port-id`; the request does not address a sandbox by host.
     Other,
-    /// Of the form, but the port is not a port.
+    /// Of the form, but with an invalid port.
     BadPort,
-    /// Of the form, but the id is not one.
+    /// Of the form, but with an invalid id.
     BadId,
     /// A port of a sandbox.
     Target(Target),
 }
 
-/// Reads `port-id[-anything].domain[:port]`. A host counts as of that form only if its first label starts with a digit, contains a
-/// `-` and is followed by a domain; so IP addresses and `localhost` are [`HostLabel::Other`].
+/// Parses `port-id[-anything].domain[:port]`. A host is of that form only if its first label starts with a digit,
+/// contains a `-` and is followed by a domain; so IP addresses and `localhost` are [`HostLabel::Other`].
 pub fn parse_host(host: &str) -> HostLabel {
     let Some((label, _domain)) = host.split_once('.') else { return HostLabel::Other };
     let Some((port, rest)) = label.split_once('-') else { return HostLabel::Other };

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A secret. `Debug` hides it and there is no `Display`; [`Secret::expose`] is the one way to the text.
-/// Serialising writes the text, because the wire and the guest's configuration need it.
+/// A secret. `Debug` redacts it and there is no `Display`; [`Secret::expose`] is the only access to the text.
+/// Serializing writes the text, because the wire and the guest's configuration need it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -18,7 +18,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text itself; call it only where it goes onto the wire or is compared.
+    /// The text itself; call it only to send or compare it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn debug_never_shows_the_text() {
+    fn debug_redacts_the_text() {
         assert_eq!(format!("{:?}", Secret::new("hunter2")), "<secret>");
     }
 }

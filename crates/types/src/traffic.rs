@@ -2,14 +2,14 @@
 
 use crate::Secret;
 
-/// What a sandbox wants of requests to its ports, other than the guest's.
+/// Access settings of a sandbox's ports, other than the guest's.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Traffic {
-    /// Set where `allowPublicTraffic` is false: every port but the guest's wants it in the header `e2b-traffic-access-token`.
-    /// Forgotten when the sandbox has ended.
+    /// Set if `allowPublicTraffic` is false: requests to other ports must carry it in the header
+    /// `e2b-traffic-access-token`. Deleted when the sandbox has ended.
     pub token: Option<Secret>,
-    /// `maskRequestHost`: what the sandbox sees as `Host`, with `${PORT}` for the port.
+    /// `maskRequestHost`: the `Host` that the sandbox sees, with `${PORT}` for the port.
     pub mask_host: Option<String>,
-    /// Ports that speak TLS inside.
+    /// Ports that speak TLS.
     pub https_ports: Vec<u16>,
 }

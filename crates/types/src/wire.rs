@@ -1,9 +1,9 @@
-//! Bodies of the REST API, in E2B's wire form. What Cabana adds are optional fields.
+//! Bodies of the REST API, in E2B's wire form. Cabana's extensions are optional fields.
 
 mod build;
+mod pause;
 mod record;
 mod sandbox;
-mod sleep;
 mod tag;
 mod team;
 mod template;
@@ -17,6 +17,10 @@ pub use build::{
     BuildInfo, BuildLogEntry, BuildLogPage, BuildReason, BuildStart, FileUpload, NewTemplate, RegistryCredentials,
     RequestedBuild, TemplateStep,
 };
+pub use pause::{
+    ArchiveRequest, CloneRequest, Clones, CommitRequest, ForkRequest, ForkResult, HotplugRequest, PauseRequest,
+    ResizeRequest, SnapshotInfo, SnapshotRequest,
+};
 pub use record::{
     ActivityItem, ActivityPage, Event, LogEntry, LogLine, MaxTeamMetric, SandboxLogPage, SandboxLogs, SandboxMetric,
     SandboxesMetrics, TeamMetric,
@@ -24,10 +28,6 @@ pub use record::{
 pub use sandbox::{
     AutoResume, ConnectRequest, ListedSandbox, NewSandbox, RefreshRequest, Sandbox, SandboxDetail, SandboxLifecycle,
     SandboxNetwork, SandboxState, TimeoutRequest,
-};
-pub use sleep::{
-    ArchiveRequest, CloneRequest, Clones, CommitRequest, ForkRequest, ForkResult, HotplugRequest, PauseRequest,
-    ResizeRequest, SnapshotInfo, SnapshotRequest,
 };
 pub use tag::{
     AssignTags, AssignedTags, RemoveTags, TagAssignment, TagAssignmentPage, TagCount, TagExists, TagGroup,

@@ -1,4 +1,4 @@
-//! The table of address classes, and how it reads addresses.
+//! Tests of the table of address classes.
 
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ fn scope(wanted: Scope, addresses: &[&str]) {
     }
 }
 
-/// The first and the last address of a range, and those beside it.
+/// The first and last address of a range, and their neighbours outside.
 fn edges(prefix: &Prefix) -> ([IpAddr; 2], Vec<IpAddr>) {
     match prefix.address {
         IpAddr::V4(first) => {
@@ -39,7 +39,7 @@ fn edges(prefix: &Prefix) -> ([IpAddr; 2], Vec<IpAddr>) {
 }
 
 #[test]
-fn every_prefix_ends_where_it_says() {
+fn prefixes_cover_exactly_their_range() {
     for (prefix, class) in PREFIXES {
         let (inside, beside) = edges(prefix);
         assert_eq!(inside[0], prefix.address, "{prefix} begins with its own address");
@@ -62,7 +62,7 @@ fn every_prefix_ends_where_it_says() {
 }
 
 #[test]
-fn both_sides_of_each_boundary() {
+fn classes_on_both_sides_of_each_boundary() {
     all(Class::Public, &["1.0.0.0", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255"]);
     all(Class::Public, &["128.0.0.0", "168.63.129.15", "168.63.129.17", "169.253.255.255", "169.255.0.0"]);
     all(Class::Public, &["172.15.255.255", "172.32.0.0", "191.255.255.255", "192.0.1.0", "192.0.3.0", "192.88.98.255"]);
@@ -78,9 +78,9 @@ fn both_sides_of_each_boundary() {
     all(Class::Private, &["fc00::", "fdff:ffff::", "fec0::", "feff::", "10.255.255.255", "172.31.255.255"]);
 }
 
-/// The cases of the list that webhooks had.
+/// Cases of the former list of webhooks.
 #[test]
-fn what_webhooks_refused_is_refused() {
+fn addresses_refused_for_webhooks() {
     scope(Scope::Public, &["1.1.1.1", "8.8.8.8", "100.63.0.1", "100.128.0.1", "172.32.0.1", "2606:4700::1111"]);
     scope(Scope::Public, &["::ffff:1.1.1.1", "64:ff9b::101:101", "2002:101:101::1", "2001:4860:4860::8888"]);
     scope(Scope::Internal, &["127.0.0.1", "127.255.0.1", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1"]);
@@ -93,9 +93,9 @@ fn what_webhooks_refused_is_refused() {
     scope(Scope::Forbidden, &["::ffff:100.100.100.200"]);
 }
 
-/// The cases of the list that registries had.
+/// Cases of the former list of registries.
 #[test]
-fn what_registries_refused_is_refused() {
+fn addresses_refused_for_registries() {
     scope(Scope::Public, &["1.1.1.1", "151.101.2.132", "2606:4700::1", "64:ff9b::101:101"]);
     scope(Scope::Internal, &["127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "100.96.0.1", "::1", "fd12::1"]);
     scope(Scope::Internal, &["::ffff:127.0.0.1", "::ffff:10.0.0.1", "2002:a00:1::", "64:ff9b::a00:1", "198.18.0.1"]);
@@ -105,7 +105,7 @@ fn what_registries_refused_is_refused() {
 }
 
 #[test]
-fn what_sandboxes_could_not_reach_stays_closed() {
+fn addresses_closed_to_sandboxes() {
     let closed: Vec<String> = closed_to_sandboxes().iter().map(Prefix::to_string).collect();
     for former in [
         "0.0.0.0/8",
@@ -126,14 +126,14 @@ fn what_sandboxes_could_not_reach_stays_closed() {
 
 proptest! {
     #[test]
-    fn the_closed_prefixes_are_the_table(bits: u32) {
+    fn closed_prefixes_match_the_table(bits: u32) {
         let address = IpAddr::V4(Ipv4Addr::from_bits(bits));
         let in_list = closed_to_sandboxes().iter().filter(|prefix| prefix.contains(address)).count();
         prop_assert_eq!(in_list, usize::from(Class::of(address).is_closed_to_sandboxes()));
     }
 
     #[test]
-    fn ipv4_inside_ipv6_is_what_it_leads_to(bits: u32, rest: u64) {
+    fn embedded_ipv4_decides_the_class(bits: u32, rest: u64) {
         let inner = Ipv4Addr::from_bits(bits);
         let class = Class::of(inner.into());
         let [high, low] = [bits >> 16, bits & 0xffff].map(|half| u16::try_from(half).expect("a half"));

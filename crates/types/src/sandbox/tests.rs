@@ -52,7 +52,7 @@ fn transition() -> impl Strategy<Value = Transition> {
     ]
 }
 
-/// A transition, or a crash after which the processes are there or not.
+/// A transition, or a crash after which the processes exist or not.
 fn happening() -> impl Strategy<Value = Result<Transition, Seen>> {
     prop_oneof![
         5 => transition().prop_map(Ok),
@@ -92,7 +92,7 @@ fn rolled_back(state: &State) -> Option<Transition> {
 }
 
 proptest! {
-    /// The first cause stays, an ended sandbox never comes back, and whatever happened before, a kill ends it in two transitions.
+    /// The first cause stays, an ended sandbox stays ended, and a kill ends it in two transitions from any state.
     #[test]
     fn sandboxes_end_once(happenings in proptest::collection::vec(happening(), 0..40)) {
         let mut state = State::Creating;
@@ -113,8 +113,9 @@ proptest! {
         prop_assert!(!state.holds_resources());
     }
 
-    /// No state is stuck: from every reachable state the driver settles it in at most three transitions, and then the sandbox can be
-    /// paused, resumed and recovered. Where work can fail, the rollback is allowed and leads to a settled state.
+    /// No state is stuck: from every reachable state the driver settles it in at most three transitions, and then the
+    /// sandbox can be paused, resumed and recovered. Where work can fail, the rollback is allowed and leads to a
+    /// settled state.
     #[test]
     fn every_state_settles(happenings in proptest::collection::vec(happening(), 0..40)) {
         let mut state = State::Creating;
@@ -140,10 +141,10 @@ proptest! {
         }
     }
 
-    /// The disk of a sandbox is where its state says, through every crash: it leaves the pool only by an archive that was completed, and
-    /// comes back only by one that was restored.
+    /// The disk is where the state says, through every crash: it leaves the pool only by a completed archive and
+    /// returns only by a restore.
     #[test]
-    fn the_disk_is_never_nowhere(happenings in proptest::collection::vec(happening(), 0..60)) {
+    fn the_disk_is_in_the_pool_or_archived(happenings in proptest::collection::vec(happening(), 0..60)) {
         let mut state = State::Creating;
         let mut archived: Option<u32> = None;
         for what in happenings {
@@ -165,8 +166,8 @@ proptest! {
         }
     }
 
-    /// A checkpoint counts only when the pause that wrote it was completed, and only a lost checkpoint, a start, a pause to disk or the
-    /// end of the sandbox gives it up: a restart never does.
+    /// A checkpoint counts only when the pause that wrote it was completed, and only a lost checkpoint, a start, a
+    /// pause to disk or the end of the sandbox gives it up: a restart never does.
     #[test]
     fn a_checkpoint_survives_restarts(happenings in proptest::collection::vec(happening(), 0..60)) {
         fn checkpoint(state: &State) -> Option<u32> {
@@ -252,7 +253,7 @@ fn stored_states_keep_their_form() {
         assert_eq!(serde_json::from_str::<State>(text).expect(text), state);
         assert_eq!(serde_json::to_string(&state).expect("json"), text);
     }
-    // New since then.
+    // Added later.
     let kept = serde_json::to_value(Kept::Checkpoint { generation: 4 }).expect("json");
     assert_eq!(kept, json!({ "kind": "checkpoint", "generation": 4 }));
 }

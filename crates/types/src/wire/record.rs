@@ -1,4 +1,4 @@
-//! What is recorded of sandboxes: logs, events, metrics.
+//! Bodies of the API for records of sandboxes: logs, events, metrics.
 
 use std::collections::BTreeMap;
 

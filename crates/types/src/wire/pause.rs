@@ -1,4 +1,4 @@
-//! Bodies of the API for sleep, copies and changes of size.
+//! Bodies of the API for pause, archive, resize, fork, commit and snapshots.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
