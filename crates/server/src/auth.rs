@@ -69,7 +69,7 @@ impl Keys {
                 let (key, secret) = generate(&team.id, "first");
                 // The file first: after a crash in between there is no team yet, and the next start creates another key.
                 data_dir::write_secret(key_file, &secret)?;
-                store.found(team, key).await?;
+                store.create_first_team(team, key).await?;
                 fresh = Some(secret);
             }
             Some(team) if !holds_key(store, key_file).await? => {

@@ -8,7 +8,7 @@ use cabana_edge::tls::{Tls, TlsError};
 use cabana_edge::{Directory, Edge, listener};
 use cabana_runtime::Isolations;
 use cabana_storage::ColdStore;
-use cabana_store::{Boot, BuildStatus, Given, Store};
+use cabana_store::{Boot, BuildStatus, ProvidedTemplate, Store};
 use cabana_supervisor::{Restart, Supervisor};
 use cabana_types::{BuildId, Resources, Secret, TemplateId};
 use jiff::Timestamp;
@@ -176,7 +176,7 @@ impl Templates {
     /// Registers a template of the first team that every team may use. With `ready: false` it is still being built, and creations fail with a
     /// message to wait. Such a build never replaces a finished one.
     pub async fn ensure(&self, spec: TemplateSpec) -> Result<TemplateId, Error> {
-        let given = Given {
+        let given = ProvidedTemplate {
             id: TemplateId::from_random(rand::random()),
             team: first_team(),
             alias: spec.alias,

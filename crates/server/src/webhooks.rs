@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cabana_store::{Attempt, Parcel, Store, Verdict};
+use cabana_store::{Attempt, PendingDelivery, Store, Verdict};
 use cabana_supervisor::{Restart, Supervisor, TaskSet};
 use cabana_types::WebhookId;
 use jiff::{SignedDuration, Timestamp};
@@ -134,35 +134,35 @@ impl Courier {
 
     /// Sends the next event to a webhook. `false` if there is none, or it is not due.
     async fn deliver_next(&self, webhook: &WebhookId) -> Result<bool, cabana_store::Error> {
-        let Some(parcel) = self.store.next_parcel(webhook).await? else { return Ok(false) };
-        if !left(parcel.due_at, Timestamp::now()).is_zero() {
+        let Some(delivery) = self.store.next_delivery(webhook).await? else { return Ok(false) };
+        if !left(delivery.due_at, Timestamp::now()).is_zero() {
             return Ok(false);
         }
-        let signed = signed_event::build(&parcel);
+        let signed = signed_event::build(&delivery);
         let sent = tokio::select! {
             () = self.deliveries.stop_token().cancelled() => return Ok(false),
-            sent = self.sender.send(&parcel.url, &signed) => sent,
+            sent = self.sender.send(&delivery.url, &signed) => sent,
         };
         let at = Timestamp::now();
         let verdict = match &sent {
             Ok(_) => Verdict::Delivered,
-            Err(error) => self.judge(&parcel, error, at),
+            Err(error) => self.judge(&delivery, error, at),
         };
         let (status, error) = match sent {
             Ok(status) => (Some(status), None),
             Err(error) => (error.status(), Some(error.to_text())),
         };
-        log(&parcel, error.as_deref(), verdict);
-        self.store.attempted(&parcel, Attempt { id: signed.id, status, error, at }, verdict).await?;
+        log(&delivery, error.as_deref(), verdict);
+        self.store.record_attempt(&delivery, Attempt { id: signed.id, status, error, at }, verdict).await?;
         Ok(true)
     }
 
-    fn judge(&self, parcel: &Parcel, error: &DeliveryError, at: Timestamp) -> Verdict {
+    fn judge(&self, delivery: &PendingDelivery, error: &DeliveryError, at: Timestamp) -> Verdict {
         let jitter = 80 + rand::random::<u32>() % 41;
-        let delay = delay(self.first_delay, parcel.failures) * jitter / 100;
+        let delay = delay(self.first_delay, delivery.failures) * jitter / 100;
         let due_at = SignedDuration::try_from(delay).ok().and_then(|delay| at.checked_add(delay).ok()).unwrap_or(at);
-        let age = at.duration_since(parcel.event.at);
-        if error.is_final() || parcel.tries + 1 >= MOST_TRIES || age >= OLDEST {
+        let age = at.duration_since(delivery.event.at);
+        if error.is_final() || delivery.tries + 1 >= MOST_TRIES || age >= OLDEST {
             Verdict::GivenUp(due_at)
         } else {
             Verdict::Again(due_at)
@@ -204,14 +204,14 @@ impl Drop for Served {
     }
 }
 
-fn log(parcel: &Parcel, error: Option<&str>, verdict: Verdict) {
-    let (webhook, event, kind) = (&parcel.webhook, &parcel.event.id, &parcel.event.kind);
+fn log(delivery: &PendingDelivery, error: Option<&str>, verdict: Verdict) {
+    let (webhook, event, kind) = (&delivery.webhook, &delivery.event.id, &delivery.event.kind);
     match (verdict, error) {
         (Verdict::GivenUp(_), Some(error)) => {
             tracing::warn!(%webhook, event, kind, error, "an event for a webhook was given up");
         }
         // Once for each series of failures.
-        (Verdict::Again(_), Some(error)) if parcel.failures == 0 => {
+        (Verdict::Again(_), Some(error)) if delivery.failures == 0 => {
             tracing::info!(%webhook, event, kind, error, "a webhook does not take an event; trying again");
         }
         _ => tracing::debug!(%webhook, event, kind, error, "an event for a webhook was tried"),

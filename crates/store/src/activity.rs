@@ -1,4 +1,4 @@
-//! The activity log of sandboxes. It is read from the events, with fewer names: `create`, `update`, `timeout`, `delete`.
+//! The activity log of sandboxes: the events under fewer names (`create`, `update`, `timeout`, `delete`).
 
 use cabana_types::{SandboxId, TeamId};
 use jiff::Timestamp;
@@ -7,57 +7,57 @@ use sqlx::{QueryBuilder, Sqlite};
 use crate::column::{Columns, micros};
 use crate::{Error, Order, Store, event};
 
-/// More are not counted.
-pub const MOST_COUNTED: u32 = 10_000;
+/// The total is counted up to this number.
+pub const MAX_COUNTED: u32 = 10_000;
 
-/// One thing that was done.
+/// An entry of the activity log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Activity {
     /// Id of the event.
     pub id: String,
-    /// What was done.
+    /// `create`, `update`, `timeout` or `delete`.
     pub name: String,
-    /// Whether that is because something went wrong.
+    /// Whether it is the result of a failure.
     pub failed: bool,
-    /// Why, in words.
+    /// Cause, for people.
     pub reason: String,
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
-    /// With which sandbox.
+    /// The sandbox.
     pub sandbox: SandboxId,
     /// Its template.
     pub template: String,
-    /// The alias by which that was known.
+    /// The template's alias at that time.
     pub alias: Option<String>,
 }
 
-/// Which to read.
+/// Filter and page of the activity log.
 #[derive(Debug, Clone)]
 pub struct ActivityQuery {
-    /// Whose.
+    /// Owner of the sandboxes.
     pub team: TeamId,
-    /// With one sandbox only.
+    /// Only this sandbox.
     pub sandbox: Option<SandboxId>,
-    /// With sandboxes of one template only.
+    /// Only sandboxes of this template.
     pub template: Option<String>,
-    /// Only these, if any is named.
+    /// Only these names; empty for all.
     pub names: Vec<String>,
-    /// Only what went wrong, or only what did not.
+    /// Only failures, or only successes.
     pub failed: Option<bool>,
-    /// Not before this time.
+    /// Earliest time, inclusive.
     pub from: Option<Timestamp>,
-    /// Not after this time.
+    /// Latest time, inclusive.
     pub until: Option<Timestamp>,
     /// Oldest or newest first.
     pub order: Order,
     /// Entries to skip.
     pub offset: u32,
-    /// Entries to return at most.
+    /// Page size.
     pub limit: u32,
 }
 
 impl Store {
-    /// A page, and the total, which is counted up to [`MOST_COUNTED`].
+    /// A page and the total, counted up to [`MAX_COUNTED`].
     pub async fn activity(&self, query: &ActivityQuery) -> Result<(Vec<Activity>, u64), Error> {
         let mut sql = QueryBuilder::new("select * from (");
         select(&mut sql, query);
@@ -69,7 +69,7 @@ impl Store {
         let rows = sql.build().fetch_all(self.reader()).await.map_err(|e| Error::query("list activity", e))?;
         let mut sql = QueryBuilder::new("select count(*) from (select 1 from (");
         select(&mut sql, query);
-        sql.push(" limit ").push_bind(MOST_COUNTED).push(")");
+        sql.push(" limit ").push_bind(MAX_COUNTED).push(")");
         let total: i64 =
             sql.build_query_scalar().fetch_one(self.reader()).await.map_err(|e| Error::query("count activity", e))?;
         let rows = rows.iter().map(|row| {

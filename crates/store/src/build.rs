@@ -1,5 +1,4 @@
-//! Builds of templates: from the request to a root filesystem, or to the reason why there is none. The logs are in `build_log.rs`, the tags that
-//! a build gets when it is ready in `tag.rs`.
+//! Builds of templates. Their logs are in `build_log.rs`; the tags that a finished build gets are in `tag.rs`.
 
 mod request;
 
@@ -11,20 +10,20 @@ use sqlx::sqlite::SqliteRow;
 
 use crate::column::{Columns, json, micros};
 use crate::{Boot, Error, Store, build_log, tag};
-pub use request::{BuildLimits, BuildRequest, Wanted};
+pub use request::{BuildLimits, BuildRequest, BuildTarget};
 
-/// Length of the reason that is kept, bytes.
+/// Longest stored failure reason, bytes.
 const MAX_REASON_BYTES: usize = 16 * 1024;
 const INTERRUPTED: &str = "the server was restarted during the build; start it again: finished steps are kept";
 
-/// How far a build is.
+/// Status of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BuildStatus {
-    /// Not begun.
+    /// Requested, not started.
     Waiting,
-    /// Under way.
+    /// In progress.
     Building,
-    /// Its root filesystem is there.
+    /// Finished; its root filesystem exists.
     Ready,
     /// It failed.
     Error,
@@ -46,30 +45,30 @@ impl BuildStatus {
     }
 }
 
-/// One build of a template: a root filesystem and what sandboxes of it start with.
+/// One build of a template: a root filesystem and the defaults of its sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Build {
     /// Its id, which names the root filesystem in the pool.
     pub id: BuildId,
     /// Its template.
     pub template: TemplateId,
-    /// How far it is.
+    /// Its status.
     pub status: BuildStatus,
-    /// What its sandboxes get unless they ask for something else.
+    /// Default resources of its sandboxes.
     pub resources: Resources,
-    /// What they boot with.
+    /// Boot settings of its sandboxes.
     pub boot: Boot,
-    /// The tags that it gets when it is ready.
+    /// Tags assigned when it is ready.
     pub tags: Vec<String>,
-    /// When it was asked for.
+    /// When it was requested.
     pub created_at: Timestamp,
-    /// When it last came into another status.
+    /// When its status last changed.
     pub updated_at: Timestamp,
     /// When it ended.
     pub finished_at: Option<Timestamp>,
     /// Why it failed.
     pub error: Option<String>,
-    /// Where: `base`, `finalize` or the number of a step, from 1.
+    /// Failed step: `base`, `finalize` or its number, from 1.
     pub failed_step: Option<String>,
 }
 
@@ -103,7 +102,7 @@ impl Store {
         rows.iter().map(decode).collect()
     }
 
-    /// Every build there is.
+    /// All builds of all teams.
     pub async fn all_builds(&self) -> Result<Vec<(BuildId, BuildStatus)>, Error> {
         let rows = sqlx::query("select id, status from builds")
             .fetch_all(self.reader())
@@ -113,7 +112,7 @@ impl Store {
     }
 
     /// The builds of a template that are in progress.
-    pub async fn builds_under_way(&self, id: &TemplateId) -> Result<Vec<BuildId>, Error> {
+    pub async fn running_builds(&self, id: &TemplateId) -> Result<Vec<BuildId>, Error> {
         let ids: Vec<String> = sqlx::query_scalar("select id from builds where template = $1 and status = 'building'")
             .bind(id.as_str())
             .fetch_all(self.reader())
@@ -122,7 +121,7 @@ impl Store {
         ids.into_iter().map(|id| Ok(id.parse()?)).collect()
     }
 
-    /// How many builds of a team wait, and how many are in progress. Only tests ask so far.
+    /// Numbers of waiting and running builds of a team. Used only by tests.
     pub async fn unfinished_builds(&self, team: &TeamId) -> Result<(u64, u64), Error> {
         let row = sqlx::query(
             "select count(*) filter (where b.status = 'waiting') as waiting, count(*) filter (where b.status = 'building') as building
@@ -135,7 +134,7 @@ impl Store {
         Ok((Columns(&row).number("waiting")?, Columns(&row).number("building")?))
     }
 
-    /// Finished builds that no tag names and that neither a sandbox nor a snapshot uses, and failed ones, if they ended before a time.
+    /// Finished builds that ended before a time and are referenced by no tag, sandbox or snapshot, and failed ones.
     pub async fn untagged_builds(&self, before: Timestamp) -> Result<Vec<BuildId>, Error> {
         let ids: Vec<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(format!(
             "select b.id from builds b where b.status in ('ready', 'error') and b.finished_at < $1 and {UNUSED}"
@@ -147,7 +146,7 @@ impl Store {
         ids.into_iter().map(|id| Ok(id.parse()?)).collect()
     }
 
-    /// A waiting build begins.
+    /// Starts a waiting build.
     pub async fn begin_build(&self, id: BuildId, at: Timestamp) -> Result<Build, Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -159,7 +158,7 @@ impl Store {
         .await
     }
 
-    /// A build's root filesystem is there: it gets its tags, all at once.
+    /// Finishes a build and assigns all its tags in the same transaction.
     pub async fn finish_build(&self, id: BuildId, boot: Boot, at: Timestamp) -> Result<Build, Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -183,7 +182,7 @@ impl Store {
         .await
     }
 
-    /// A build that waits or is in progress ends without a root filesystem.
+    /// Fails a build that is waiting or in progress.
     pub async fn fail_build(
         &self,
         id: BuildId,
@@ -209,7 +208,7 @@ impl Store {
         .await
     }
 
-    /// Fails the builds that were in progress when the previous server ended, and returns them.
+    /// Fails the builds that the previous server left in progress, and returns them.
     pub async fn interrupt_builds(&self, at: Timestamp) -> Result<Vec<BuildId>, Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -228,7 +227,7 @@ impl Store {
         .await
     }
 
-    /// Forgets a build that has ended, unless a tag, a sandbox or a snapshot needs it. Answers whether it is gone.
+    /// Deletes a finished build unless a tag, sandbox or snapshot references it. Returns whether it was deleted.
     pub async fn delete_build(&self, id: BuildId) -> Result<bool, Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -246,13 +245,13 @@ impl Store {
     }
 }
 
-/// That nothing needs a build `b`.
+/// Condition: nothing references build `b`.
 const UNUSED: &str = "not exists (select 1 from templates where build = b.id)
     and not exists (select 1 from template_tags where build = b.id)
     and not exists (select 1 from sandboxes where build = b.id and state <> 'ended')
     and not exists (select 1 from snapshots where build = b.id)";
 
-/// A build, if it is in one of these states.
+/// A build, if it has one of these statuses.
 async fn only(connection: &mut SqliteConnection, id: &BuildId, among: &[BuildStatus]) -> Result<Build, Error> {
     let build = read(connection, id).await?.ok_or_else(|| Error::NoBuild(id.clone()))?;
     if among.contains(&build.status) {
@@ -293,12 +292,12 @@ const OR_UPDATE: &str = "on conflict (id) do update set status = excluded.status
         memory_mb = excluded.memory_mb, disk_mb = excluded.disk_mb, boot = excluded.boot, updated_at = excluded.updated_at,
         finished_at = excluded.finished_at, error = excluded.error, failed_step = excluded.failed_step";
 
-/// Writes a build that is not there yet.
+/// Inserts a build.
 async fn insert(connection: &mut SqliteConnection, build: &Build) -> Result<(), Error> {
     write(connection, build, INSERT.to_owned()).await
 }
 
-/// Writes a build, or what has changed about it.
+/// Inserts a build or updates its mutable columns.
 pub(crate) async fn insert_or_update(connection: &mut SqliteConnection, build: &Build) -> Result<(), Error> {
     write(connection, build, format!("{INSERT} {OR_UPDATE}")).await
 }

@@ -1,4 +1,4 @@
-//! What builds say while they run, in lines. Both their number and their length are bounded: what comes out of a build is not ours.
+//! Build logs. Build output is untrusted, so the number and the length of lines are bounded.
 
 use cabana_types::BuildId;
 use jiff::Timestamp;
@@ -8,31 +8,31 @@ use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
 use crate::column::{Columns, micros};
 use crate::{Error, Order, Store};
 
-/// Lines that are kept of one build; one more says that there were others.
+/// Stored lines per build; one more line says that output was truncated.
 pub const MAX_LINES: u32 = 10_000;
 /// Length of a line, bytes.
 pub const MAX_LINE_BYTES: usize = 4096;
 const MAX_STEP_BYTES: usize = 64;
 const LEFT_OUT: &str = "the build says more than is kept; the rest is left out";
 
-/// How important a line is.
+/// Severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// For those who look for a fault.
+    /// Diagnostics.
     Debug,
-    /// What happens.
+    /// Progress.
     Info,
-    /// What may be wrong.
+    /// A possible problem.
     Warn,
-    /// What is wrong.
+    /// An error.
     Error,
 }
 
 impl LogLevel {
-    /// Every level, the least important first.
+    /// Every level, lowest severity first.
     pub const ALL: [LogLevel; 4] = [Self::Debug, Self::Info, Self::Warn, Self::Error];
 
-    /// The level as clients know it.
+    /// The API's name of the level.
     pub fn as_str(self) -> &'static str {
         match self {
             LogLevel::Debug => "debug",
@@ -46,35 +46,35 @@ impl LogLevel {
 /// A line of a build's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildLine {
-    /// When.
+    /// Time of the line.
     pub at: Timestamp,
-    /// How important.
+    /// Severity.
     pub level: LogLevel,
-    /// Of which step: `base`, `finalize` or its number, from 1.
+    /// Its step: `base`, `finalize` or a number, from 1.
     pub step: Option<String>,
-    /// What it says.
+    /// Text of the line.
     pub message: String,
 }
 
-/// Lines of a build around a time.
+/// A time range of a build's log.
 #[derive(Debug, Clone)]
 pub struct BuildLogQuery {
-    /// Which build.
+    /// The build.
     pub build: BuildId,
-    /// Not before this time.
+    /// Earliest time, inclusive.
     pub from: Option<Timestamp>,
-    /// Not after this time.
+    /// Latest time, inclusive.
     pub until: Option<Timestamp>,
-    /// In which order.
+    /// Oldest or newest first.
     pub order: Order,
-    /// Lines of this level and above.
+    /// Lowest severity.
     pub level: LogLevel,
-    /// Lines to return at most.
+    /// Page size.
     pub limit: u32,
 }
 
 impl Store {
-    /// Adds lines to a build's log. What goes beyond its bounds is left out, and one line says so.
+    /// Appends lines to a build's log. Lines beyond the limit are dropped, and one line says so.
     pub async fn append_build_log(&self, build: BuildId, lines: Vec<BuildLine>) -> Result<(), Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -97,7 +97,7 @@ impl Store {
         .await
     }
 
-    /// Lines of a build's log of a level and above, in their order, from the one with this number among them, from 0.
+    /// Lines of a level and above, oldest first, starting at an offset among them.
     pub async fn build_log(
         &self,
         build: &BuildId,
@@ -117,7 +117,7 @@ impl Store {
         rows.iter().map(decode).collect()
     }
 
-    /// Lines of a build's log around a time.
+    /// Lines of a build's log in a time range.
     pub async fn build_log_around(&self, query: &BuildLogQuery) -> Result<Vec<BuildLine>, Error> {
         let mut sql: QueryBuilder<Sqlite> = QueryBuilder::new("select * from build_log where build = ");
         sql.push_bind(query.build.as_str().to_owned()).push(" and level >= ").push_bind(number(query.level));
@@ -151,7 +151,7 @@ async fn insert(connection: &mut SqliteConnection, build: &BuildId, seq: u32, li
     Ok(())
 }
 
-/// The beginning of a text that fits.
+/// The longest prefix of a text that fits.
 pub(crate) fn cut(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
 }

@@ -1,18 +1,18 @@
-//! When the entries of the build cache were last used. Their contents are not known here.
+//! Index of the build cache: when each entry was last used. The contents are stored elsewhere.
 
 use jiff::Timestamp;
 
 use crate::column::{Columns, micros};
 use crate::{Error, Store};
 
-/// What an entry of the build cache stands for.
+/// Kind of an entry of the build cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CacheKind {
     /// The result of a build step.
     Layer,
-    /// An image whose blobs are kept.
+    /// An image whose blobs are cached.
     Image,
-    /// A start command that was tried.
+    /// A start command that passed its trial run.
     Start,
 }
 
@@ -29,24 +29,24 @@ impl CacheKind {
     }
 }
 
-/// The name of an entry of the build cache.
+/// Key of an entry of the build cache.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CacheKey {
-    /// What it stands for.
+    /// Its kind.
     pub kind: CacheKind,
     /// Unique within its kind.
     pub key: String,
 }
 
 impl CacheKey {
-    /// A key of this kind.
+    /// Makes a key.
     pub fn new(kind: CacheKind, key: impl Into<String>) -> Self {
         Self { kind, key: key.into() }
     }
 }
 
 impl Store {
-    /// Writes that entries were made or used.
+    /// Records that entries were created or used.
     pub async fn touch_cache(&self, keys: Vec<CacheKey>, at: Timestamp) -> Result<(), Error> {
         self.write(move |tx| {
             Box::pin(async move {
@@ -68,7 +68,7 @@ impl Store {
         .await
     }
 
-    /// Whether there is such an entry.
+    /// Whether the entry exists.
     pub async fn is_cached(&self, key: &CacheKey) -> Result<bool, Error> {
         let found = sqlx::query("select 1 from layers where kind = $1 and key = $2")
             .bind(key.kind.as_str())
@@ -79,7 +79,7 @@ impl Store {
         Ok(found.is_some())
     }
 
-    /// Every entry of a kind and when it was last used, the longest unused first.
+    /// All entries of a kind with their last use, least recently used first.
     pub async fn cache_by_use(&self, kind: CacheKind) -> Result<Vec<(String, Timestamp)>, Error> {
         let rows = sqlx::query("select key, used_at from layers where kind = $1 order by used_at, key")
             .bind(kind.as_str())
@@ -89,8 +89,8 @@ impl Store {
         rows.iter().map(|row| Ok((Columns(row).text("key")?, Columns(row).time("used_at")?))).collect()
     }
 
-    /// Forgets entries that are gone.
-    pub async fn forget_cache(&self, keys: Vec<CacheKey>) -> Result<(), Error> {
+    /// Deletes entries.
+    pub async fn delete_cache_entries(&self, keys: Vec<CacheKey>) -> Result<(), Error> {
         self.write(move |tx| {
             Box::pin(async move {
                 for CacheKey { kind, key } in keys {

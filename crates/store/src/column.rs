@@ -1,4 +1,4 @@
-//! How values stand in columns: times as microseconds, JSON as text, ids as text.
+//! Column encodings: times as microseconds, JSON and ids as text.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use sqlx::sqlite::SqliteRow;
 
 use crate::Error;
 
-/// A row whose columns are read by name, with an error that names the column.
+/// A row whose columns are read by name; errors name the column.
 pub(crate) struct Columns<'r>(pub(crate) &'r SqliteRow);
 
 impl Columns<'_> {
@@ -68,7 +68,7 @@ pub(crate) fn json<T: Serialize>(column: &'static str, value: &T) -> Result<Stri
     serde_json::to_string(value).map_err(|e| Error::decode(column, e))
 }
 
-/// A time as it is stored. The database keeps microseconds: what is written is what is read.
+/// A time in microseconds, the precision of the database.
 pub(crate) fn micros(at: Timestamp) -> i64 {
     at.as_microsecond()
 }

@@ -1,5 +1,5 @@
-//! Events on their way to webhooks: one queue for each webhook, in the order of the events. An entry is written in the transaction of
-//! its event, so that a crash loses none.
+//! Webhook deliveries: one queue per webhook, in event order. An entry is written in the transaction of
+//! its event, so a crash loses none.
 
 use cabana_types::{SandboxId, Secret, TeamId, WebhookId};
 use jiff::Timestamp;
@@ -10,109 +10,109 @@ use tokio::sync::Notify;
 use crate::column::{Columns, micros};
 use crate::{Error, Event, Store};
 
-/// Events that may wait for one webhook; the oldest make room.
+/// Pending deliveries per webhook; beyond that the oldest are dropped.
 pub const MAX_PENDING: u32 = 1000;
-/// Finished deliveries that are kept of one webhook.
+/// Finished deliveries kept per webhook.
 pub const MAX_FINISHED: u32 = 100;
-/// Labels of a sandbox that are larger are not sent, bytes.
+/// Larger metadata of a sandbox is not sent, bytes.
 pub const MAX_METADATA_BYTES: u32 = 16 * 1024;
 
-/// A webhook for which something waits.
+/// A webhook with pending deliveries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queue {
     /// The webhook.
     pub webhook: WebhookId,
-    /// Not before this time, where the last try failed.
+    /// Earliest time of the next attempt, after a failed one.
     pub due_at: Option<Timestamp>,
 }
 
-/// The next thing to send to a webhook.
+/// The next delivery of a webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parcel {
-    /// Its number.
+pub struct PendingDelivery {
+    /// Its sequence number.
     pub seq: i64,
-    /// To which webhook.
+    /// The webhook.
     pub webhook: WebhookId,
-    /// Where that is.
+    /// The webhook's URL.
     pub url: String,
-    /// What it is signed with.
+    /// Secret that signs the delivery.
     pub secret: Secret,
-    /// What happened.
+    /// The event.
     pub event: Event,
-    /// The sandbox's labels, unless they are too large.
+    /// The sandbox's metadata, unless it is too large.
     pub metadata: Option<Value>,
     /// The sandbox's virtual CPUs.
     pub cpu_count: u32,
     /// The sandbox's memory, MiB.
     pub memory_mb: u32,
-    /// When the sandbox came up, if it had by then.
+    /// When the sandbox started, if it had by then.
     pub started_at: Option<Timestamp>,
-    /// Tries so far.
+    /// Attempts so far.
     pub tries: u32,
-    /// Tries to this webhook that failed since the last one that did not.
+    /// Consecutive failed attempts of this webhook.
     pub failures: u32,
-    /// Not before this time.
+    /// Earliest time of the next attempt.
     pub due_at: Option<Timestamp>,
 }
 
-/// How a try went.
+/// Result of a delivery attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
-    /// Its id, as the receiver knows it.
+    /// Its id, sent to the receiver.
     pub id: String,
-    /// The HTTP status, if there was an answer.
+    /// HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// What went wrong, if anything did.
+    /// Error, if it failed.
     pub error: Option<String>,
     /// When it ended.
     pub at: Timestamp,
 }
 
-/// What becomes of a delivery after a try.
+/// What to do with a delivery after an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It arrived.
+    /// It was delivered.
     Delivered,
-    /// It is tried again; nothing is sent to the webhook before this time.
+    /// Retry; the webhook's queue is on hold until this time.
     Again(Timestamp),
-    /// It is given up; nothing is sent to the webhook before this time.
+    /// Give up; the webhook's queue is on hold until this time.
     GivenUp(Timestamp),
 }
 
-/// A delivery as its owner sees it.
+/// A delivery as the API shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     /// Id of the event.
     pub event: String,
-    /// Its kind.
+    /// Type of the event.
     pub kind: String,
-    /// When it happened.
+    /// Time of the event.
     pub at: Timestamp,
-    /// To which sandbox.
+    /// The sandbox.
     pub sandbox: SandboxId,
     /// `pending`, `delivered` or `failed`.
     pub state: String,
-    /// Tries so far.
+    /// Attempts so far.
     pub tries: u32,
-    /// Id of the last try.
+    /// Id of the last attempt.
     pub attempt: Option<String>,
-    /// HTTP status of the last try.
+    /// HTTP status of the last attempt.
     pub status: Option<u16>,
-    /// What went wrong with the last try.
+    /// Error of the last attempt.
     pub error: Option<String>,
-    /// When it is tried again, if it waits for that.
+    /// When it is retried, if it is pending.
     pub due_at: Option<Timestamp>,
-    /// When it ended, well or not.
+    /// When it was delivered or given up.
     pub finished_at: Option<Timestamp>,
 }
 
 impl Store {
-    /// Told when something may be due that was not before. Has one listener.
+    /// Notified when a delivery may have become due. Supports one listener.
     pub fn deliveries_added(&self) -> &Notify {
         self.added()
     }
 
-    /// Every webhook for which something waits.
+    /// Every webhook with pending deliveries.
     pub async fn queues(&self) -> Result<Vec<Queue>, Error> {
         let rows = sqlx::query(
             "select id, due_at from webhooks w
@@ -129,8 +129,8 @@ impl Store {
             .collect()
     }
 
-    /// The oldest thing that waits for a webhook.
-    pub async fn next_parcel(&self, webhook: &WebhookId) -> Result<Option<Parcel>, Error> {
+    /// The oldest pending delivery of a webhook.
+    pub async fn next_delivery(&self, webhook: &WebhookId) -> Result<Option<PendingDelivery>, Error> {
         let row = sqlx::query(
             "select d.*, w.team, w.url, w.secret, w.failures, w.due_at from webhooks w join deliveries d on d.webhook = w.id
              where w.id = $1 and w.enabled and d.state = 'pending' order by d.seq limit 1",
@@ -140,7 +140,7 @@ impl Store {
         .await
         .map_err(|e| Error::query("read what waits for a webhook", e))?;
         let Some(row) = row.as_ref().map(Columns) else { return Ok(None) };
-        Ok(Some(Parcel {
+        Ok(Some(PendingDelivery {
             seq: row.integer("seq")?,
             webhook: row.id("webhook")?,
             url: row.text("url")?,
@@ -165,9 +165,14 @@ impl Store {
         }))
     }
 
-    /// Writes the result of an attempt. A delivery that was deleted or replaced since is left as it is.
-    pub async fn attempted(&self, parcel: &Parcel, attempt: Attempt, verdict: Verdict) -> Result<(), Error> {
-        let (seq, webhook, event) = (parcel.seq, parcel.webhook.clone(), parcel.event.id.clone());
+    /// Records the result of an attempt. A delivery that was deleted or replaced since is left unchanged.
+    pub async fn record_attempt(
+        &self,
+        delivery: &PendingDelivery,
+        attempt: Attempt,
+        verdict: Verdict,
+    ) -> Result<(), Error> {
+        let (seq, webhook, event) = (delivery.seq, delivery.webhook.clone(), delivery.event.id.clone());
         self.write(move |connection| {
             Box::pin(async move {
                 let (failed, due_at) = match verdict {
@@ -242,7 +247,7 @@ impl Store {
     }
 }
 
-/// An event that was just written.
+/// An event that was just inserted.
 pub(crate) struct Fresh<'a> {
     pub(crate) id: &'a str,
     pub(crate) kind: &'a str,
@@ -253,8 +258,8 @@ pub(crate) struct Fresh<'a> {
     pub(crate) team: &'a TeamId,
 }
 
-/// Puts an event into the queue of every webhook that wants it. Where it takes the place of another event, which still waits there, it
-/// does so in the queue too.
+/// Queues an event for every webhook that subscribes to its type. If it replaces an event that is still pending,
+/// the queued entry is replaced too.
 pub(crate) async fn enqueue(
     connection: &mut SqliteConnection,
     event: &Fresh<'_>,
@@ -318,7 +323,7 @@ async fn make_room(connection: &mut SqliteConnection, webhook: &str) -> Result<(
     Ok(())
 }
 
-/// Gives up everything that waits for a webhook.
+/// Gives up all pending deliveries of a webhook.
 pub(crate) async fn give_up(
     connection: &mut SqliteConnection,
     webhook: &WebhookId,
@@ -338,7 +343,7 @@ pub(crate) async fn give_up(
     trim(connection, webhook).await
 }
 
-/// Forgets the oldest deliveries that have ended.
+/// Deletes the oldest finished deliveries.
 async fn trim(connection: &mut SqliteConnection, webhook: &WebhookId) -> Result<(), Error> {
     sqlx::query(
         "delete from deliveries where webhook = $1 and state <> 'pending' and seq <=

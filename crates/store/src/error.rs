@@ -1,4 +1,4 @@
-//! What can go wrong in the store.
+//! Errors of the store.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,9 +12,7 @@ pub enum Error {
     /// The database could not be opened.
     #[error("open the database {path}")]
     Open {
-        /// Its file.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -24,67 +22,61 @@ pub enum Error {
          backup from before the upgrade"
     )]
     NewerSchema {
-        /// Its file.
         path: PathBuf,
-        /// The schema's number.
+        /// Version of its schema.
         version: i64,
     },
-    /// The schema could not be brought up to date.
+    /// A migration failed.
     #[error("bring the schema of the database {path} up to date")]
     Migrate {
-        /// Its file.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: sqlx::migrate::MigrateError,
     },
     /// The file is damaged or is not a database.
     #[error("the database is damaged ({action}): restore a backup")]
     Corrupt {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// What SQLite says.
+        /// SQLite's error.
         #[source]
         source: Arc<sqlx::Error>,
     },
     /// The disk is full.
     #[error("the disk of the data directory is full ({action})")]
     Full {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// What SQLite says.
+        /// SQLite's error.
         #[source]
         source: Arc<sqlx::Error>,
     },
     /// A statement failed.
     #[error("{action}")]
     Query {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// Why not.
         #[source]
         source: Arc<sqlx::Error>,
     },
-    /// A stored value is not what it should be.
-    #[error("the stored value of {column} makes no sense: {message}")]
+    /// A stored value is invalid.
+    #[error("the stored value of {column} is invalid: {message}")]
     Decode {
-        /// Where it is.
         column: &'static str,
-        /// What is wrong with it.
+        /// Description of the problem.
         message: String,
     },
     /// There is no such sandbox.
     #[error("there is no sandbox {0}")]
     NoSandbox(SandboxId),
-    /// The sandbox's state does not allow the step.
+    /// The sandbox's state does not allow the transition.
     #[error(transparent)]
     Refused(#[from] Refused),
     /// The sandbox is not running.
     #[error("the sandbox {id} is {state}")]
     NotRunning {
-        /// Which.
         id: SandboxId,
-        /// What it is instead.
+        /// Its current state.
         state: &'static str,
     },
     /// There is no such template.
@@ -93,36 +85,31 @@ pub enum Error {
     /// There is no such build.
     #[error("there is no build {0}")]
     NoBuild(BuildId),
-    /// The build's status does not allow the step.
+    /// The build's status does not allow the operation.
     #[error("the build {id} is {status}")]
     BuildStatus {
-        /// Which.
         id: BuildId,
-        /// What it is.
+        /// Its current status.
         status: &'static str,
     },
-    /// Something needs a build of the template.
+    /// A sandbox or snapshot references a build of the template.
     #[error("{sandboxes} sandboxes and {snapshots} snapshots use the template {id}")]
     TemplateInUse {
-        /// Which.
         id: TemplateId,
         /// Sandboxes that have not ended.
         sandboxes: u64,
         /// Snapshots.
         snapshots: u64,
     },
-    /// Something else has the name.
+    /// The name is in use.
     #[error("there is a snapshot {name}")]
-    NameTaken {
-        /// Which.
-        name: String,
-    },
-    /// There would be more of something than there may be.
+    NameTaken { name: String },
+    /// A limit is reached.
     #[error("there are {limit} {what}, and there may be no more")]
     TooMany {
-        /// Of what.
+        /// The limited objects.
         what: &'static str,
-        /// How many there may be.
+        /// The limit.
         limit: u32,
     },
     /// The store was closed.
@@ -131,12 +118,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Wraps an error of the database with what was tried.
+    /// Wraps a database error with the operation that failed.
     pub(crate) fn query(action: &'static str, source: sqlx::Error) -> Self {
         Self::shared(action, Arc::new(source))
     }
 
-    /// The same, for an error that several waiting writes share.
+    /// The same, for an error shared by several writes of one batch.
     pub(crate) fn shared(action: &'static str, source: Arc<sqlx::Error>) -> Self {
         match result_code(&source) {
             Some(CORRUPT | NOT_A_DATABASE) => Error::Corrupt { action, source },
@@ -149,12 +136,12 @@ impl Error {
         Error::Decode { column, message: error.to_string() }
     }
 
-    /// Whether the same change may succeed later: the database was busy, the disk full, or reading or writing it failed.
+    /// Whether a retry may succeed: the database was busy, the disk was full, or an IO error occurred.
     pub fn is_transient(&self) -> bool {
         self.database().is_some_and(|source| !is_local(source)) && !matches!(self, Error::Corrupt { .. })
     }
 
-    /// The error of the database, if it is one.
+    /// The underlying database error, if there is one.
     pub(crate) fn database(&self) -> Option<&Arc<sqlx::Error>> {
         match self {
             Error::Corrupt { source, .. } | Error::Full { source, .. } | Error::Query { source, .. } => Some(source),
@@ -183,8 +170,8 @@ fn result_code(error: &sqlx::Error) -> Option<u32> {
     error.code()?.parse::<u32>().ok().map(|code| code & 0xff)
 }
 
-/// Whether an error concerns one statement alone, so that the transaction around it may go on. After the others SQLite
-/// may have rolled everything back by itself.
+/// Whether an error affects only one statement, so that the surrounding transaction can continue. After other errors
+/// SQLite may have rolled back the whole transaction.
 pub(crate) fn is_local(error: &sqlx::Error) -> bool {
     matches!(result_code(error), Some(ERROR | TOO_BIG | CONSTRAINT | MISMATCH))
         || matches!(

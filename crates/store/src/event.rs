@@ -1,4 +1,4 @@
-//! What happened to sandboxes, written in the transaction that made it happen.
+//! Lifecycle events of sandboxes, written in the transaction of the change that they describe.
 
 use cabana_types::{BuildId, SandboxId, TeamId};
 use jiff::Timestamp;
@@ -19,55 +19,55 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Somebody asked for a sandbox.
+    /// Creation was requested.
     REQUESTED = "sandbox.lifecycle.requested";
-    /// It came up.
+    /// It is running for the first time.
     CREATED = "sandbox.lifecycle.created";
-    /// Something about it changed while it ran; `reason` is `timeout`, `resize` or `oom`.
+    /// It changed while running; `reason` is `timeout`, `resize` or `oom`.
     UPDATED = "sandbox.lifecycle.updated";
-    /// It is to be paused; `cause` says why.
+    /// Pausing; `cause` says why.
     PAUSING = "sandbox.lifecycle.pausing";
-    /// It sleeps; `pauseMode` says how it is kept.
+    /// Paused; `pauseMode` says what is kept.
     PAUSED = "sandbox.lifecycle.paused";
-    /// It is to be woken.
+    /// Resuming.
     RESUMING = "sandbox.lifecycle.resuming";
-    /// It is up again.
+    /// Running again.
     RESUMED = "sandbox.lifecycle.resumed";
-    /// It could not be paused, resumed or archived, and is as before; `reason` says why.
+    /// A pause, resume or archive failed and its state is as before; `reason` says why.
     UNCHANGED = "sandbox.lifecycle.unchanged";
-    /// It slept with its memory, and that is gone; its disk is there.
+    /// The memory of a paused sandbox is lost; its disk is kept.
     MEMORY_LOST = "sandbox.lifecycle.memory_lost";
-    /// A copy of its disk was made.
+    /// A snapshot was taken.
     SNAPSHOTTED = "sandbox.lifecycle.snapshotted";
-    /// Its disk is on its way to cold storage.
+    /// Its disk is being archived.
     ARCHIVING = "sandbox.lifecycle.archiving";
-    /// Its disk is in cold storage alone.
+    /// Its disk was archived and removed from the pool.
     ARCHIVED = "sandbox.lifecycle.archived";
-    /// Its disk came back from cold storage.
+    /// Its disk was restored from cold storage.
     RESTORED = "sandbox.lifecycle.restored";
-    /// It ended by itself; its disk is kept for a while.
+    /// It stopped by itself; its disk is kept for some time.
     FAILED = "sandbox.lifecycle.failed";
-    /// It is to be removed; `cause` says why.
+    /// It is being removed; `cause` says why.
     ENDING = "sandbox.lifecycle.ending";
-    /// Nothing of it is left; `cause` says why.
+    /// It was removed; `cause` says why.
     KILLED = "sandbox.lifecycle.killed";
 }
 
-/// Events kept of one sandbox; the oldest make room.
+/// Events kept per sandbox; beyond that the oldest are deleted.
 pub const MAX_PER_SANDBOX: u32 = 200;
 
-/// One thing that happened.
+/// A lifecycle event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Its id, a UUID in order of time.
+    /// Its id, a time-ordered UUID.
     pub id: String,
     /// One of the kinds of this module.
     pub kind: String,
     /// Details.
     pub data: Value,
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
-    /// To which sandbox.
+    /// The sandbox.
     pub sandbox: SandboxId,
     /// Its team.
     pub team: TeamId,
@@ -77,24 +77,24 @@ pub struct Event {
     pub build: BuildId,
 }
 
-/// Which events to read.
+/// Filter and page of events.
 #[derive(Debug, Clone)]
 pub struct EventQuery {
-    /// Whose.
+    /// Owner of the sandboxes.
     pub team: TeamId,
-    /// Of one sandbox only.
+    /// Only this sandbox.
     pub sandbox: Option<SandboxId>,
-    /// Of these kinds only, if any is named.
+    /// Only these kinds; empty for all.
     pub kinds: Vec<String>,
-    /// Not before this time.
+    /// Earliest time, inclusive.
     pub from: Option<Timestamp>,
-    /// Not after this time.
+    /// Latest time, inclusive.
     pub until: Option<Timestamp>,
     /// Oldest or newest first.
     pub order: Order,
     /// Events to skip.
     pub offset: u32,
-    /// Events to return at most.
+    /// Page size.
     pub limit: u32,
 }
 
@@ -146,8 +146,8 @@ impl Store {
             .collect()
     }
 
-    /// Notes something about a running sandbox. Repeated notes of one reason replace each other while nothing else comes
-    /// between, so that a busy client does not push the sandbox's history out.
+    /// Records an [`UPDATED`] event of a running sandbox. Consecutive events with the same reason replace each other,
+    /// so that a busy client does not push out the sandbox's history.
     pub async fn note(
         &self,
         sandbox: SandboxId,
@@ -170,7 +170,7 @@ impl Store {
     }
 }
 
-/// Writes an event, also for the webhooks that want it, and drops the oldest beyond the bound.
+/// Inserts an event, queues it for subscribed webhooks, and deletes the oldest beyond the limit.
 pub(crate) async fn insert(
     connection: &mut SqliteConnection,
     sandbox: &SandboxId,
@@ -202,7 +202,7 @@ pub(crate) async fn insert(
     delivery::enqueue(connection, &Fresh { id: &id, kind, data: &data, at: micros(at), sandbox, team }, None).await
 }
 
-/// Writes an [`UPDATED`] event, or replaces the last one if it has the same reason. The new one has an id of its own,
+/// Inserts an [`UPDATED`] event, or replaces the last event if it has the same reason. The replacement has a new id,
 /// so that webhooks that got the old one get it too.
 pub(crate) async fn updated(
     connection: &mut SqliteConnection,

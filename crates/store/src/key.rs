@@ -1,4 +1,4 @@
-//! Teams and their API keys. Keys themselves are never here, only their hashes.
+//! Teams and API keys. Only hashes of keys are stored.
 
 use cabana_types::{KeyId, TeamId};
 use jiff::Timestamp;
@@ -8,33 +8,33 @@ use sqlx::sqlite::SqliteRow;
 use crate::column::{Columns, micros};
 use crate::{Error, Store};
 
-/// A team: whose sandboxes, keys and templates they are.
+/// A team: the owner of sandboxes, keys and templates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Team {
     /// Its id.
     pub id: TeamId,
     /// Its name; also the namespace of its templates.
     pub name: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
 }
 
-/// An API key; of the key itself only a hash is stored.
+/// An API key; only a hash of the key is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey {
     /// Its public id.
     pub id: KeyId,
-    /// Whose it is.
+    /// Its team.
     pub team: TeamId,
     /// SHA-256 of the key.
     pub hash: [u8; 32],
-    /// What its owner calls it.
+    /// Name given by its owner.
     pub name: String,
     /// The key's first characters.
     pub prefix: String,
     /// The key's last characters.
     pub suffix: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When it was last used, to within a minute.
     pub last_used_at: Option<Timestamp>,
@@ -43,11 +43,11 @@ pub struct ApiKey {
 /// The result of removing a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyRemoval {
-    /// It is forgotten.
+    /// Removed.
     Removed,
     /// The team has no such key.
     Unknown,
-    /// It is the team's last one, and stays.
+    /// It is the team's last key and was kept.
     Last,
 }
 
@@ -70,8 +70,8 @@ impl Store {
         rows.iter().map(key).collect()
     }
 
-    /// Writes the first team and its first key, unless there is a team. Answers whether it did.
-    pub async fn found(&self, team: Team, first: ApiKey) -> Result<bool, Error> {
+    /// Inserts the first team and its first key if there is no team. Returns whether it did.
+    pub async fn create_first_team(&self, team: Team, first: ApiKey) -> Result<bool, Error> {
         self.write(move |connection| {
             Box::pin(async move {
                 let teams: i64 = sqlx::query_scalar("select count(*) from teams")
@@ -89,12 +89,12 @@ impl Store {
         .await
     }
 
-    /// Writes a team. Only tests do so far: no route or command creates teams.
+    /// Inserts a team. Used only by tests: no route or command creates teams.
     pub async fn add_team(&self, team: Team) -> Result<(), Error> {
         self.write(move |connection| Box::pin(async move { insert_team(connection, &team).await })).await
     }
 
-    /// Writes a key.
+    /// Inserts a key.
     pub async fn add_key(&self, key: ApiKey) -> Result<(), Error> {
         self.write(move |connection| Box::pin(async move { insert_key(connection, &key).await })).await
     }
@@ -109,7 +109,7 @@ impl Store {
         rows.iter().map(key).collect()
     }
 
-    /// Writes a key, unless its team has `most` already. Answers whether it did.
+    /// Inserts a key unless its team has `most` keys. Returns whether it did.
     pub async fn add_key_within(&self, key: ApiKey, most: u32) -> Result<bool, Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -123,7 +123,7 @@ impl Store {
         .await
     }
 
-    /// Gives a key of a team another name. Answers whether there is one.
+    /// Renames a team's key. Returns whether it exists.
     pub async fn rename_key(&self, team: TeamId, id: KeyId, name: String) -> Result<bool, Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -140,7 +140,7 @@ impl Store {
         .await
     }
 
-    /// Forgets a key of a team, unless it is the last one, without which the team could not log in.
+    /// Removes a team's key, unless it is the last one.
     pub async fn remove_key(&self, team: TeamId, id: KeyId) -> Result<KeyRemoval, Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -167,7 +167,7 @@ impl Store {
         .await
     }
 
-    /// Notes when keys were last used.
+    /// Records when keys were last used.
     pub async fn touch_keys(&self, used: Vec<(KeyId, Timestamp)>) -> Result<(), Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -177,7 +177,7 @@ impl Store {
                         .bind(micros(at))
                         .execute(&mut *connection)
                         .await
-                        .map_err(|e| Error::query("note the use of an API key", e))?;
+                        .map_err(|e| Error::query("record the use of an API key", e))?;
                 }
                 Ok(())
             })

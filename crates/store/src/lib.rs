@@ -1,7 +1,7 @@
 //! The database: teams, keys, templates, sandboxes, their events and webhooks, in SQLite. The only crate with SQL.
 //!
-//! Every change goes through one writer, which puts waiting changes into one transaction; reads have connections of their
-//! own and never wait for it.
+//! All changes go through one writer, which batches waiting changes into one transaction; reads have their own
+//! connections and never wait for it.
 
 #![forbid(unsafe_code)]
 
@@ -26,10 +26,10 @@ mod transition;
 pub mod webhook;
 mod writer;
 
-pub use build::{Build, BuildLimits, BuildRequest, BuildStatus, Wanted};
+pub use build::{Build, BuildLimits, BuildRequest, BuildStatus, BuildTarget};
 pub use build_log::{BuildLine, BuildLogQuery, LogLevel};
 pub use cache::{CacheKey, CacheKind};
-pub use delivery::{Attempt, Delivery, Parcel, Queue, Verdict};
+pub use delivery::{Attempt, Delivery, PendingDelivery, Queue, Verdict};
 pub use error::Error;
 pub use event::{Event, EventQuery};
 pub use key::{ApiKey, KeyRemoval, Team};
@@ -38,5 +38,5 @@ pub use sandbox::{Boot, Idempotency, Inserted, Sandbox};
 pub use snapshot::{Snapshot, SnapshotInserted, SnapshotKind, SnapshotQuery, SnapshotState};
 pub use store::Store;
 pub use tag::{Assignment, DEFAULT_TAG, Tag};
-pub use template::{Given, Template};
+pub use template::{ProvidedTemplate, Template};
 pub use webhook::{Webhook, WebhookChange};

@@ -1,5 +1,5 @@
-//! Listing sandboxes, page by page. A page goes on after the last row of the one before, so that sandboxes which
-//! come and go in between neither repeat nor hide others.
+//! Keyset pagination of sandboxes: a page continues after the last row of the previous one, so that sandboxes
+//! created or ended in between cause neither repeats nor gaps.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use sqlx::{QueryBuilder, Sqlite};
 use crate::column::micros;
 use crate::{Error, Sandbox, Store, sandbox};
 
-/// Which end of a listing comes first.
+/// Sort order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
     /// Oldest first.
@@ -20,7 +20,7 @@ pub enum Order {
     Descending,
 }
 
-/// Where a page ended.
+/// Position of a page's last row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
     /// Start time of its last sandbox.
@@ -29,14 +29,14 @@ pub struct Position {
     pub id: SandboxId,
 }
 
-/// Sandboxes as listings sort them.
+/// Groups of states in listings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
-    /// Up.
+    /// Running.
     Running,
-    /// Asleep, or on the way into or out of it.
+    /// Paused, pausing, resuming or archiving.
     Paused,
-    /// Ended by themselves; their disks are there.
+    /// Failed; their disks are kept.
     Failed,
 }
 
@@ -50,31 +50,31 @@ impl Group {
     }
 }
 
-/// Which sandboxes to list.
+/// Filter and page of sandboxes.
 #[derive(Debug, Clone)]
 pub struct SandboxQuery {
-    /// Whose.
+    /// Owner of the sandboxes.
     pub team: TeamId,
     /// In one of these states.
     pub groups: Vec<Group>,
-    /// With all of these labels.
+    /// Only with all of this metadata.
     pub metadata: BTreeMap<String, String>,
-    /// From this template only.
+    /// Only of this template.
     pub template: Option<TemplateId>,
-    /// Started after this time only.
+    /// Only started after this time.
     pub started_after: Option<Timestamp>,
     /// Oldest or newest first.
     pub order: Order,
-    /// Go on after this position.
+    /// Continue after this position.
     pub after: Option<Position>,
-    /// Sandboxes to return at most.
+    /// Page size.
     pub limit: u32,
 }
 
 impl Store {
-    /// Lists sandboxes that came up once and have not ended.
+    /// Lists sandboxes that have been started and have not ended.
     pub async fn sandboxes(&self, query: &SandboxQuery) -> Result<Vec<Sandbox>, Error> {
-        // The first condition is that of the index.
+        // This condition matches that of the partial index.
         let mut sql: QueryBuilder<Sqlite> =
             QueryBuilder::new("select * from sandboxes where state <> 'ended' and started_at is not null and team = ");
         sql.push_bind(query.team.as_str().to_owned());
@@ -113,7 +113,7 @@ impl Store {
         rows.iter().map(sandbox::decode).collect()
     }
 
-    /// Running sandboxes of a team, their virtual CPUs and their memory in MiB.
+    /// Number, virtual CPUs and memory (MiB) of a team's running sandboxes.
     pub async fn running_sums(&self, team: &TeamId) -> Result<(u64, u64, u64), Error> {
         let sums: (i64, i64, i64) = sqlx::query_as(
             "select count(*), coalesce(sum(cpu_count), 0), coalesce(sum(memory_mb), 0) from sandboxes
@@ -127,7 +127,7 @@ impl Store {
         Ok((read(sums.0)?, read(sums.1)?, read(sums.2)?))
     }
 
-    /// How many sandboxes of a team are running.
+    /// Number of a team's running sandboxes.
     pub async fn running_count(&self, team: &TeamId) -> Result<u64, Error> {
         let count: i64 = sqlx::query_scalar("select count(*) from sandboxes where state = 'running' and team = $1")
             .bind(team.as_str())

@@ -1,4 +1,5 @@
-//! The schema's migrations, embedded. Not by `sqlx::migrate!`: its procedural macro would compile SQLite and sqlx a second time.
+//! Embedded schema migrations. `sqlx::migrate!` is not used because its procedural macro would compile SQLite and sqlx
+//! twice.
 
 use std::borrow::Cow;
 
@@ -12,7 +13,7 @@ macro_rules! migrations {
     };
 }
 
-/// All migrations, oldest first. A released one is never changed: databases remember its checksum.
+/// All migrations, oldest first. Never change a released one: databases store its checksum.
 const MIGRATIONS: &[(&str, &str, &str)] = &migrations![
     "0001" "first",
     "0002" "traffic",

@@ -1,4 +1,4 @@
-//! Sandboxes as rows: the wish, the reading, what may change while they live, and the forgetting.
+//! Rows of sandboxes: inserting, reading, changing while running, and purging.
 
 use std::collections::BTreeMap;
 
@@ -13,60 +13,60 @@ use sqlx::sqlite::SqliteRow;
 use crate::column::{self, Columns, micros};
 use crate::{Error, Store, event};
 
-/// A sandbox, from the wish for it to its tombstone.
+/// A sandbox, from the accepted request to its tombstone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sandbox {
     /// Its id.
     pub id: SandboxId,
-    /// Whose it is.
+    /// Its team.
     pub team: TeamId,
     /// Its template.
     pub template: TemplateId,
-    /// Its root filesystem.
+    /// Build that provides its root filesystem.
     pub build: BuildId,
-    /// The alias by which the template was known when it was made.
+    /// The template's alias when it was created.
     pub alias: Option<String>,
-    /// Where it is in its life.
+    /// Its lifecycle state.
     pub state: State,
     /// The isolation backend that it runs on.
     pub isolation: String,
-    /// What it may use.
+    /// Its resources.
     pub resources: Resources,
-    /// Labels.
+    /// Metadata set by the client.
     pub metadata: BTreeMap<String, String>,
-    /// Environment of its commands; forgotten when it has ended.
+    /// Environment of its commands; deleted when it has ended.
     pub env_vars: BTreeMap<String, String>,
-    /// Token of its guest; forgotten when it has ended.
+    /// Access token of its guest; deleted when it has ended.
     pub access_token: Option<Secret>,
-    /// Whether its guest wants the token.
+    /// Whether its guest requires the token.
     pub secure: bool,
-    /// Whether it may reach the outside.
+    /// Whether it has internet access.
     pub internet: bool,
-    /// What it wants of requests to its ports.
+    /// Access settings of its ports.
     pub traffic: Traffic,
-    /// When it was asked for.
+    /// When it was requested.
     pub created_at: Timestamp,
-    /// When it came up.
+    /// When it was last started.
     pub started_at: Option<Timestamp>,
-    /// When it expires.
+    /// When it times out.
     pub end_at: Timestamp,
-    /// When nothing of it was left.
+    /// When it was removed.
     pub ended_at: Option<Timestamp>,
-    /// The key by which a repeated request finds it.
+    /// Idempotency key of its creation.
     pub idempotency: Option<Idempotency>,
-    /// What its owner wants of its life.
+    /// Its lifecycle policy.
     pub policy: LifecyclePolicy,
-    /// What it boots with.
+    /// Its boot settings.
     pub boot: Boot,
-    /// When it came into its state.
+    /// When it entered its state.
     pub since: Timestamp,
-    /// The generation of its last archive.
+    /// Generation of its last archive.
     pub archives: u32,
-    /// The digest of the last one that was completed.
+    /// Digest of its last complete archive.
     pub archive_digest: Option<String>,
 }
 
-/// What a sandbox boots with: its template's part of it.
+/// Boot settings from the template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Boot {
@@ -74,18 +74,18 @@ pub struct Boot {
     pub default_user: String,
     /// Working directory of commands that name none.
     pub default_workdir: Option<String>,
-    /// Environment of every command, below the sandbox's own.
+    /// Environment of every command; the sandbox's own variables override it.
     pub env: BTreeMap<String, String>,
-    /// A program with its arguments that runs as long as the sandbox does.
+    /// Start command: a program with arguments that runs as long as the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Vec<String>>,
-    /// A program with its arguments that succeeds when the sandbox is ready to be used.
+    /// Ready command: a program with arguments that succeeds when the sandbox is ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<Vec<String>>,
 }
 
 impl Boot {
-    /// Whether something must happen inside before the sandbox is ready.
+    /// Whether it has a start or ready command, so that readiness has to be awaited.
     pub fn prepares(&self) -> bool {
         [&self.start, &self.ready].into_iter().flatten().any(|command| !command.is_empty())
     }
@@ -97,7 +97,7 @@ impl Default for Boot {
     }
 }
 
-/// What makes a repeated request the same request.
+/// Identifies a repeated request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idempotency {
     /// Chosen by the client.
@@ -106,19 +106,19 @@ pub struct Idempotency {
     pub request: [u8; 32],
 }
 
-/// What became of a wish for a sandbox.
+/// Result of inserting a sandbox.
 #[derive(Debug)]
 pub enum Inserted {
-    /// It is written down.
+    /// It was inserted.
     New,
-    /// The idempotency key was used before, for this sandbox.
+    /// The idempotency key belongs to this sandbox.
     Known(Box<Sandbox>),
-    /// Its team has as many as it may.
+    /// The team's limit is reached.
     Full,
 }
 
 impl Store {
-    /// Writes down that a sandbox shall be made, unless its idempotency key is known already or its team has `most` that are not gone.
+    /// Inserts a sandbox unless its idempotency key is known or its team has `most` sandboxes that have not ended.
     pub async fn insert_sandbox(&self, sandbox: Sandbox, by: KeyId, most: u32) -> Result<Inserted, Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -152,7 +152,7 @@ impl Store {
         .await
     }
 
-    /// A sandbox or its tombstone, whoever's it is.
+    /// A sandbox of any team, or its tombstone.
     pub async fn sandbox(&self, id: &SandboxId) -> Result<Option<Sandbox>, Error> {
         let row = sqlx::query("select * from sandboxes where id = $1")
             .bind(id.as_str())
@@ -162,7 +162,7 @@ impl Store {
         row.as_ref().map(decode).transpose()
     }
 
-    /// The sandbox that a team made with an idempotency key.
+    /// The sandbox that a team created with an idempotency key.
     pub async fn sandbox_by_idempotency_key(&self, team: &TeamId, key: &str) -> Result<Option<Sandbox>, Error> {
         let row = sqlx::query("select * from sandboxes where team = $1 and idempotency_key = $2")
             .bind(team.as_str())
@@ -173,16 +173,16 @@ impl Store {
         row.as_ref().map(decode).transpose()
     }
 
-    /// Every sandbox of which something may be in the world.
-    pub async fn living(&self) -> Result<Vec<Sandbox>, Error> {
+    /// Every sandbox that has not ended.
+    pub async fn live_sandboxes(&self) -> Result<Vec<Sandbox>, Error> {
         let rows = sqlx::query("select * from sandboxes where state <> 'ended' order by id")
             .fetch_all(self.reader())
             .await
-            .map_err(|e| Error::query("list living sandboxes", e))?;
+            .map_err(|e| Error::query("list sandboxes", e))?;
         rows.iter().map(decode).collect()
     }
 
-    /// Sets when a running sandbox expires; with `extend`, never to an earlier time.
+    /// Sets the timeout of a running sandbox; with `extend`, never to an earlier time.
     pub async fn set_end_at(
         &self,
         id: SandboxId,
@@ -214,7 +214,7 @@ impl Store {
         .await
     }
 
-    /// Gives a sandbox other limits.
+    /// Changes a sandbox's resources.
     pub async fn resize(&self, id: SandboxId, resources: Resources, at: Timestamp) -> Result<Sandbox, Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -238,8 +238,8 @@ impl Store {
         .await
     }
 
-    /// Forgets tombstones that are older than `before`, and the oldest where there are more than `keep`; at most `limit` of them, with
-    /// their events. Answers how many.
+    /// Deletes up to `limit` tombstones, with their events, that are older than `before` or exceed the newest `keep`.
+    /// Returns their number.
     pub async fn purge(&self, before: Timestamp, keep: u32, limit: u32) -> Result<u64, Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -360,7 +360,7 @@ pub(crate) fn decode(row: &SqliteRow) -> Result<Sandbox, Error> {
     })
 }
 
-/// What a state has to say beyond its name.
+/// The fields of a state besides its name, as JSON.
 pub(crate) fn detail(state: &State) -> Result<Option<String>, Error> {
     let mut value = serde_json::to_value(state).map_err(|e| Error::decode("detail", e))?;
     let map = value.as_object_mut().ok_or_else(|| Error::decode("detail", "not an object"))?;

@@ -1,4 +1,4 @@
-//! Settings of this installation that are not configuration: facts it found out or chose once.
+//! Settings of this installation that are determined or chosen once, not configured.
 
 use sqlx::Row;
 

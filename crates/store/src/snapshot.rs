@@ -1,5 +1,5 @@
-//! Snapshots: copies of sandboxes' disks from which new sandboxes can be made. A row comes before the copy and goes after it, so that a
-//! crash leaves no copy that nobody knows.
+//! Snapshots of sandboxes' disks, from which new sandboxes can be created. The row is inserted before the copy is made
+//! and deleted after the copy, so that a crash leaves no unknown copy.
 
 use cabana_types::{BuildId, Resources, SandboxId, TeamId, TemplateId};
 use jiff::Timestamp;
@@ -10,16 +10,16 @@ use sqlx::{QueryBuilder, Sqlite};
 use crate::column::{self, Columns, micros};
 use crate::{Boot, Error, Store, event};
 
-/// How far a snapshot is.
+/// State of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotState {
-    /// The copy is being made.
+    /// Being created.
     Making,
-    /// It is made or there, for as long as one piece of work of the server needs it. Nobody sees it, and it is none of its team's.
-    Lent,
-    /// It can be used.
+    /// Used by one operation of the server only. Invisible to clients and not counted for the team.
+    Temporary,
+    /// Usable.
     Ready,
-    /// The copy is being removed.
+    /// Being deleted.
     Deleting,
 }
 
@@ -27,20 +27,20 @@ impl SnapshotState {
     fn as_str(self) -> &'static str {
         match self {
             SnapshotState::Making => "making",
-            SnapshotState::Lent => "lent",
+            SnapshotState::Temporary => "lent",
             SnapshotState::Ready => "ready",
             SnapshotState::Deleting => "deleting",
         }
     }
 }
 
-/// What a snapshot holds.
+/// Contents of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SnapshotKind {
     /// The disk.
     #[default]
     Disk,
-    /// The disk, and the memory of the processes at the same moment.
+    /// The disk, and the memory of the processes at the same time.
     DiskMemory,
 }
 
@@ -54,65 +54,65 @@ impl SnapshotKind {
     }
 }
 
-/// A copy of a sandbox's disk, with what a sandbox made of it starts with.
+/// A snapshot of a sandbox, with the defaults of sandboxes created from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Its id; clients use it like a template's.
+    /// Its id; clients use it like a template id.
     pub id: TemplateId,
-    /// Whose it is.
+    /// Its team.
     pub team: TeamId,
     /// Its name, unique in the team.
     pub name: Option<String>,
-    /// How far it is.
+    /// Its state.
     pub state: SnapshotState,
-    /// What it holds.
+    /// Its contents.
     pub kind: SnapshotKind,
-    /// The isolation backend of the sandbox that it was taken of.
+    /// Isolation backend of its source sandbox.
     pub isolation: String,
-    /// The sandbox whose disk it is a copy of.
+    /// Its source sandbox.
     pub sandbox: SandboxId,
-    /// That sandbox's template.
+    /// The source sandbox's template.
     pub template: TemplateId,
-    /// The root filesystem under the copy.
+    /// Build that provides the root filesystem below.
     pub build: BuildId,
-    /// The alias by which the template was known.
+    /// The template's alias at that time.
     pub alias: Option<String>,
-    /// What its sandboxes get unless they ask for something else.
+    /// Default resources of sandboxes created from it.
     pub resources: Resources,
-    /// What they boot with.
+    /// Boot settings of sandboxes created from it.
     pub boot: Boot,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
 }
 
-/// What became of a wish for a snapshot.
+/// Result of inserting a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotInserted {
-    /// It is written down.
+    /// It was inserted.
     New,
-    /// One is being made with its name.
+    /// Another snapshot with the name is being created.
     Taken,
-    /// Its team has as many as it may.
+    /// The team's limit is reached.
     Full,
 }
 
-/// Which snapshots to list, newest first.
+/// Filter and page of snapshots, newest first.
 #[derive(Debug, Clone)]
 pub struct SnapshotQuery {
-    /// Whose.
+    /// Owner of the snapshots.
     pub team: TeamId,
-    /// Of this sandbox only.
+    /// Only of this sandbox.
     pub sandbox: Option<SandboxId>,
-    /// Of this name only.
+    /// Only with this name.
     pub name: Option<String>,
-    /// Go on after this one: time and id.
+    /// Continue after this position: time and id.
     pub after: Option<(Timestamp, String)>,
-    /// At most so many.
+    /// Page size.
     pub limit: u32,
 }
 
 impl Store {
-    /// Writes down that a snapshot shall be made, unless its team has `most`. A ready one of the same name gives its name up.
+    /// Inserts a snapshot unless its team has `most`. A ready one with the same name loses its name.
     pub async fn insert_snapshot(&self, snapshot: Snapshot, most: u32) -> Result<SnapshotInserted, Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -174,7 +174,7 @@ impl Store {
         .await
     }
 
-    /// The copy is there.
+    /// Marks a snapshot as ready.
     pub async fn snapshot_ready(&self, snapshot: Snapshot, at: Timestamp) -> Result<(), Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -182,7 +182,7 @@ impl Store {
                     .bind(snapshot.id.as_str())
                     .execute(&mut *connection)
                     .await
-                    .map_err(|e| Error::query("write that a snapshot is there", e))?;
+                    .map_err(|e| Error::query("mark a snapshot as ready", e))?;
                 let data = json!({ "snapshotID": snapshot.id, "name": snapshot.name });
                 event::insert(connection, &snapshot.sandbox, &snapshot.team, event::SNAPSHOTTED, &data, at).await
             })
@@ -190,7 +190,7 @@ impl Store {
         .await
     }
 
-    /// The snapshot shall go; nobody finds it any more. `false` if it is not there.
+    /// Marks a snapshot as deleting; it cannot be found any more. Returns `false` if it does not exist.
     pub async fn delete_snapshot(&self, id: TemplateId) -> Result<bool, Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -200,15 +200,15 @@ impl Store {
                 .bind(id.as_str())
                 .execute(connection)
                 .await
-                .map_err(|e| Error::query("write that a snapshot shall go", e))?;
+                .map_err(|e| Error::query("mark a snapshot as deleting", e))?;
                 Ok(done.rows_affected() > 0)
             })
         })
         .await
     }
 
-    /// Nothing of it is left.
-    pub async fn forget_snapshot(&self, id: TemplateId) -> Result<(), Error> {
+    /// Deletes the row of a snapshot whose copy was removed.
+    pub async fn remove_snapshot(&self, id: TemplateId) -> Result<(), Error> {
         self.write(move |connection| {
             Box::pin(async move {
                 sqlx::query("delete from snapshots where id = $1")
@@ -222,20 +222,20 @@ impl Store {
         .await
     }
 
-    /// A snapshot that can be used, by its id.
+    /// A ready snapshot, by id.
     pub async fn snapshot(&self, team: &TeamId, id: &TemplateId) -> Result<Option<Snapshot>, Error> {
         self.find_snapshot("select * from snapshots where team = $1 and id = $2 and state = 'ready'", team, id.as_str())
             .await
     }
 
-    /// The same, by its name.
+    /// A ready snapshot, by name.
     pub async fn snapshot_by_name(&self, team: &TeamId, name: &str) -> Result<Option<Snapshot>, Error> {
         self.find_snapshot("select * from snapshots where team = $1 and name = $2 and state = 'ready'", team, name)
             .await
     }
 
-    /// The same, by either.
-    pub async fn snapshot_called(&self, team: &TeamId, text: &str) -> Result<Option<Snapshot>, Error> {
+    /// A ready snapshot, by id or name.
+    pub async fn snapshot_by_id_or_name(&self, team: &TeamId, text: &str) -> Result<Option<Snapshot>, Error> {
         if let Ok(id) = text.parse()
             && let Some(snapshot) = self.snapshot(team, &id).await?
         {
@@ -254,7 +254,7 @@ impl Store {
         row.as_ref().map(decode).transpose()
     }
 
-    /// Every snapshot, also those on their way in or out.
+    /// Every snapshot in any state.
     pub async fn all_snapshots(&self) -> Result<Vec<Snapshot>, Error> {
         let rows = sqlx::query("select * from snapshots")
             .fetch_all(self.reader())
@@ -263,7 +263,7 @@ impl Store {
         rows.iter().map(decode).collect()
     }
 
-    /// Lists snapshots that can be used.
+    /// Lists ready snapshots.
     pub async fn snapshots(&self, query: &SnapshotQuery) -> Result<Vec<Snapshot>, Error> {
         let mut sql: QueryBuilder<Sqlite> =
             QueryBuilder::new("select * from snapshots where state = 'ready' and team = ");
@@ -287,7 +287,7 @@ fn decode(row: &SqliteRow) -> Result<Snapshot, Error> {
     let row = Columns(row);
     let state = match row.text("state")?.as_str() {
         "making" => SnapshotState::Making,
-        "lent" => SnapshotState::Lent,
+        "lent" => SnapshotState::Temporary,
         "ready" => SnapshotState::Ready,
         "deleting" => SnapshotState::Deleting,
         other => return Err(Error::decode("state", other)),

@@ -14,10 +14,10 @@ use tokio::sync::Notify;
 use crate::writer::{Change, Writer};
 use crate::{Error, migrations};
 
-/// Connections that read.
+/// Read connections.
 const READERS: u32 = 4;
 
-/// How long closing waits for what is being written.
+/// How long closing waits for pending writes.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The database of one server. Cheap to clone.
@@ -26,7 +26,7 @@ pub struct Store {
     writer: Writer,
     readers: SqlitePool,
     added: Arc<Notify>,
-    /// Runs the writer alone, so that it stops after everything else.
+    /// Supervises only the writer, so that it stops after everything else.
     supervisor: Supervisor,
 }
 
@@ -37,7 +37,7 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens the database for a tool or a test: nothing ends the process if the writer fails.
+    /// Opens the database for a tool or a test: a failure of the writer does not end the process.
     pub async fn open(path: &Path) -> Result<Self, Error> {
         Self::open_supervised(path, &Supervisor::new()).await
     }
@@ -47,7 +47,7 @@ impl Store {
     pub async fn open_supervised(path: &Path, supervisor: &Supervisor) -> Result<Self, Error> {
         let supervisor = supervisor.scope();
         let failed = |source: Box<dyn std::error::Error + Send + Sync>| Error::Open { path: path.to_owned(), source };
-        // SQLite gives its own files the mode of this one; tokens are in there.
+        // SQLite gives its other files the mode of this one; they contain tokens.
         std::fs::OpenOptions::new()
             .create(true)
             .append(true)
@@ -77,7 +77,7 @@ impl Store {
         Ok(Self { writer, readers, added, supervisor })
     }
 
-    /// Waits for what is being written and closes the database; later calls return [`Error::Closed`] or fail.
+    /// Waits for pending writes and closes the database; later calls return [`Error::Closed`] or fail.
     pub async fn close(&self) {
         self.readers.close().await;
         self.supervisor.stop(CLOSE_TIMEOUT).await;

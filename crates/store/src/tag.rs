@@ -1,5 +1,5 @@
-//! Tags: names for builds of a template. `default` is the build that new sandboxes start from where no tag is named, and stands in the
-//! template's row; all others have rows of their own. What a tag has stood for is kept.
+//! Tags: names of a template's builds. `default` is the build that is used if no tag is given, and is stored in the
+//! template's row; other tags have their own rows. The history of assignments is kept.
 
 use std::collections::BTreeSet;
 
@@ -11,23 +11,23 @@ use crate::build::{self, BuildStatus};
 use crate::column::{Columns, micros};
 use crate::{Build, Error, Store};
 
-/// The tag that is meant where none is named.
+/// The tag that is used if none is given.
 pub const DEFAULT_TAG: &str = "default";
-/// Assignments that are kept of one tag.
+/// Assignments kept per tag.
 pub const MAX_ASSIGNMENTS: u32 = 100;
 
-/// A tag, and the build that it names.
+/// A tag and its build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
     /// The tag.
     pub tag: String,
     /// The build.
     pub build: BuildId,
-    /// Since when.
+    /// When it was assigned.
     pub created_at: Timestamp,
 }
 
-/// That a tag came to name a build.
+/// An assignment of a tag to a build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
     /// Its id, a UUID.
@@ -36,16 +36,16 @@ pub struct Assignment {
     pub tag: String,
     /// The build.
     pub build: BuildId,
-    /// When.
+    /// When it was assigned.
     pub at: Timestamp,
-    /// When the build was asked for.
+    /// When the build was requested.
     pub build_created_at: Timestamp,
-    /// When it ended.
+    /// When the build ended.
     pub build_finished_at: Option<Timestamp>,
 }
 
 impl Store {
-    /// Every tag of a template that names a finished build, by name.
+    /// Every tag of a template that refers to a finished build, by name.
     pub async fn tags(&self, template: &TemplateId) -> Result<Vec<Tag>, Error> {
         let rows = sqlx::query(
             "select 'default' as tag, b.id as build, coalesce(
@@ -66,7 +66,7 @@ impl Store {
         rows.iter().map(tag).collect()
     }
 
-    /// The build that a tag other than `default` names.
+    /// The build of a tag other than `default`.
     pub async fn tagged(&self, template: &TemplateId, tag: &str) -> Result<Option<Build>, Error> {
         let row = sqlx::query(sqlx::AssertSqlSafe(format!(
             "select {} from template_tags g join builds b on b.id = g.build where g.template = $1 and g.tag = $2",
@@ -80,7 +80,7 @@ impl Store {
         row.as_ref().map(build::decode).transpose()
     }
 
-    /// What the tags of a template have stood for, newest first.
+    /// Assignments of all tags of a template, newest first.
     pub async fn assignments(&self, template: &TemplateId) -> Result<Vec<Assignment>, Error> {
         let rows = sqlx::query(
             "select a.id, a.tag, a.build, a.at, b.created_at as build_created_at, b.finished_at as build_finished_at
@@ -104,7 +104,7 @@ impl Store {
         rows.iter().map(assignment).collect()
     }
 
-    /// Gives tags to a finished build; a tag that named another one of the template names this one from now on.
+    /// Assigns tags to a finished build; a tag of another build of the template moves.
     pub async fn assign_tags(&self, id: BuildId, tags: Vec<String>, most: u32, at: Timestamp) -> Result<(), Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -125,7 +125,7 @@ impl Store {
         .await
     }
 
-    /// Takes tags other than `default` away; their builds stay. Answers how many there were.
+    /// Removes tags other than `default`; their builds stay. Returns how many existed.
     pub async fn remove_tags(&self, template: TemplateId, tags: Vec<String>, at: Timestamp) -> Result<u64, Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -159,7 +159,7 @@ pub(crate) async fn names(connection: &mut SqliteConnection, template: &Template
     Ok(names.into_iter().chain(default).collect())
 }
 
-/// Refuses more tags than a template may have, if there were fewer before.
+/// Checks the limit of tags per template, unless it was already exceeded.
 pub(crate) fn check_count(all: &BTreeSet<String>, before: usize, most: u32) -> Result<(), Error> {
     if all.len() > before && all.len() > most as usize {
         return Err(Error::TooMany { what: "tags of one template", limit: most });
@@ -167,7 +167,7 @@ pub(crate) fn check_count(all: &BTreeSet<String>, before: usize, most: u32) -> R
     Ok(())
 }
 
-/// Assigns a tag to a finished build, and records the assignment.
+/// Assigns a tag to a finished build and records the assignment.
 pub(crate) async fn assign(
     connection: &mut SqliteConnection,
     build: &Build,
@@ -205,7 +205,7 @@ pub(crate) async fn assign(
         .bind(micros(at))
         .execute(&mut *connection)
         .await
-        .map_err(|e| Error::query("remember a tag", e))?;
+        .map_err(|e| Error::query("record a tag assignment", e))?;
     sqlx::query(
         "delete from tag_assignments where template = $1 and tag = $2 and seq not in
             (select seq from tag_assignments where template = $1 and tag = $2 order by seq desc limit $3)",
@@ -215,11 +215,11 @@ pub(crate) async fn assign(
     .bind(MAX_ASSIGNMENTS)
     .execute(&mut *connection)
     .await
-    .map_err(|e| Error::query("forget what a tag was", e))?;
+    .map_err(|e| Error::query("delete old tag assignments", e))?;
     touch(connection, &build.template, at).await
 }
 
-/// A template has changed.
+/// Records that a template has changed.
 pub(crate) async fn touch(
     connection: &mut SqliteConnection,
     template: &TemplateId,

@@ -1,4 +1,4 @@
-//! Templates and their aliases. Their builds are in `build.rs`, the tags of those in `tag.rs`.
+//! Templates and their aliases. Builds are in `build.rs`, tags in `tag.rs`.
 
 use cabana_types::limits::PIDS;
 use cabana_types::{BuildId, Resources, TeamId, TemplateId};
@@ -10,59 +10,59 @@ use crate::build::{self, Build, BuildStatus};
 use crate::column::{Columns, micros};
 use crate::{Boot, Error, Store, tag};
 
-/// A template with the build that new sandboxes start from.
+/// A template and its current build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     /// Its id.
     pub id: TemplateId,
-    /// Whose it is.
+    /// Its team.
     pub team: TeamId,
-    /// The name of that team: the namespace of the aliases.
+    /// Name of its team: the namespace of its aliases.
     pub namespace: String,
     /// Whether every team may use it.
     pub public: bool,
     /// Its aliases, sorted.
     pub aliases: Vec<String>,
-    /// What its sandboxes get unless they ask for something else.
+    /// Default resources of its sandboxes.
     pub resources: Resources,
-    /// The isolation backend of its sandboxes unless they ask for another; `None` for the server's default.
+    /// Default isolation backend of its sandboxes; `None` for the server's default.
     pub isolation: Option<String>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
-    /// Sandboxes started from it.
+    /// Number of sandboxes started from it.
     pub spawn_count: u64,
-    /// When the last of them was.
+    /// When the last of them was started.
     pub last_spawned_at: Option<Timestamp>,
-    /// The build that new sandboxes start from.
+    /// The build that new sandboxes start from: tag `default`.
     pub build: Option<Build>,
-    /// The build that was asked for last.
+    /// The most recently requested build.
     pub newest: Option<(BuildId, BuildStatus)>,
-    /// All its builds.
+    /// Number of its builds.
     pub build_count: u64,
 }
 
-/// A template whose root filesystem is made outside of the store's sight.
+/// A template whose root filesystem is provided by the server itself.
 #[derive(Debug, Clone)]
-pub struct Given {
-    /// The id that it gets if it is new.
+pub struct ProvidedTemplate {
+    /// Id of the template if it is created.
     pub id: TemplateId,
-    /// Whose it is.
+    /// Its team.
     pub team: TeamId,
     /// Its alias.
     pub alias: String,
-    /// Whether every team may use it, if it is new.
+    /// Whether every team may use it, if it is created.
     pub public: bool,
     /// Its build.
     pub build: BuildId,
-    /// Whether that is there yet.
+    /// Whether the build is finished.
     pub ready: bool,
-    /// What its sandboxes get unless they ask for something else.
+    /// Default resources of its sandboxes.
     pub resources: Resources,
-    /// What they boot with.
+    /// Boot settings of its sandboxes.
     pub boot: Boot,
-    /// When.
+    /// Current time.
     pub at: Timestamp,
 }
 
@@ -100,7 +100,7 @@ impl Store {
         row.as_ref().map(decode).transpose()
     }
 
-    /// A template by its alias, as a team sees it: its own before a public one of another.
+    /// A template by its alias, as a team sees it: its own templates take precedence over public ones.
     pub async fn template_by_alias(
         &self,
         team: &TeamId,
@@ -121,7 +121,7 @@ impl Store {
         row.as_ref().map(decode).transpose()
     }
 
-    /// Whether another team than this one has a template of an alias in a namespace, whether or not others may use it.
+    /// Whether another team has a template with this alias in the namespace, public or not.
     pub async fn is_alias_taken(&self, team: &TeamId, namespace: &str, alias: &str) -> Result<bool, Error> {
         sqlx::query_scalar(
             "select exists (select 1 from template_aliases a join teams n on n.id = a.team
@@ -135,13 +135,13 @@ impl Store {
         .map_err(|e| Error::query("look for an alias", e))
     }
 
-    /// Makes sure that a team has a template of this alias with this build, and answers its id. New sandboxes start from the build when it
-    /// has become ready; until then from the one before, if there is one. A build that was ready already changes nothing: its owner may
-    /// have chosen another one since.
-    pub async fn ensure_template(&self, given: Given) -> Result<TemplateId, Error> {
+    /// Ensures that a team has a template with this alias and build, and returns its id. The build becomes the current
+    /// one when it is ready; until then the previous one stays. A build that was already ready changes nothing: the
+    /// owner may have selected another one since.
+    pub async fn ensure_template(&self, given: ProvidedTemplate) -> Result<TemplateId, Error> {
         self.write(move |connection| {
             Box::pin(async move {
-                let Given { id, team, alias, public, resources, at, .. } = &given;
+                let ProvidedTemplate { id, team, alias, public, resources, at, .. } = &given;
                 let id = match by_own_alias(connection, team, alias).await? {
                     Some(known) => known,
                     None => {
@@ -171,7 +171,7 @@ impl Store {
                 if given.ready && !was_ready {
                     tag::assign(connection, &build, tag::DEFAULT_TAG, *at).await?;
                 }
-                // The settings may have changed; and a template without a build shows the one that comes.
+                // The configured defaults may have changed; a template without a build shows those of the coming one.
                 sqlx::query(
                     "update templates set build = $2, cpu_count = $3, memory_mb = $4, disk_mb = $5
                      where id = $1 and (build is null or build = $2)",
@@ -190,7 +190,7 @@ impl Store {
         .await
     }
 
-    /// Lets every team use a template, or only its own.
+    /// Makes a template public or private.
     pub async fn set_public(&self, id: TemplateId, public: bool, at: Timestamp) -> Result<(), Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -209,7 +209,7 @@ impl Store {
         .await
     }
 
-    /// Sets the isolation backend of a template's sandboxes that ask for none; `None` for the server's default.
+    /// Sets the default isolation backend of a template's sandboxes; `None` for the server's default.
     pub async fn set_isolation(&self, id: TemplateId, isolation: Option<String>, at: Timestamp) -> Result<(), Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -228,12 +228,13 @@ impl Store {
         .await
     }
 
-    /// Refuses as [`Store::delete_template`] does.
+    /// Fails like [`Store::delete_template`] if the template is in use.
     pub async fn check_template_unused(&self, id: &TemplateId) -> Result<(), Error> {
         check_unused(self.reader(), id).await
     }
 
-    /// Forgets a template with its builds, unless a sandbox that has not ended or a snapshot needs one of them. Answers the builds.
+    /// Deletes a template and its builds, unless a sandbox that has not ended or a snapshot uses one. Returns the
+    /// builds.
     pub async fn delete_template(&self, id: TemplateId) -> Result<Vec<BuildId>, Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -247,7 +248,7 @@ impl Store {
                     .bind(id.as_str())
                     .execute(connection)
                     .await
-                    .map_err(|e| Error::query("forget a template", e))?;
+                    .map_err(|e| Error::query("delete a template", e))?;
                 if done.rows_affected() == 0 {
                     return Err(Error::NoTemplate(id));
                 }
@@ -258,7 +259,7 @@ impl Store {
     }
 }
 
-/// Refuses if a sandbox that has not ended or a snapshot needs a build of a template.
+/// Fails if a sandbox that has not ended or a snapshot uses a build of the template.
 async fn check_unused<'e>(executor: impl SqliteExecutor<'e>, id: &TemplateId) -> Result<(), Error> {
     let used = sqlx::query(
         "select (select count(*) from sandboxes s join builds b on b.id = s.build where b.template = $1 and s.state <> 'ended') as sandboxes,
@@ -267,7 +268,7 @@ async fn check_unused<'e>(executor: impl SqliteExecutor<'e>, id: &TemplateId) ->
     .bind(id.as_str())
     .fetch_one(executor)
     .await
-    .map_err(|e| Error::query("look who uses a template", e))?;
+    .map_err(|e| Error::query("count the users of a template", e))?;
     match (Columns(&used).number("sandboxes")?, Columns(&used).number("snapshots")?) {
         (0, 0) => Ok(()),
         (sandboxes, snapshots) => Err(Error::TemplateInUse { id: id.clone(), sandboxes, snapshots }),
@@ -290,7 +291,7 @@ pub(crate) async fn by_own_alias(
     Ok(known.map(|id| id.parse()).transpose()?)
 }
 
-/// Writes a template without a build.
+/// Inserts a template without a build.
 pub(crate) async fn insert(
     connection: &mut SqliteConnection,
     id: &TemplateId,

@@ -1,4 +1,4 @@
-//! Webhooks: where a team wants its events sent. What is on its way to them is in [`crate::delivery`].
+//! Webhooks: URLs that receive a team's events. Pending deliveries are in [`crate::delivery`].
 
 use cabana_types::{Secret, TeamId, WebhookId};
 use jiff::Timestamp;
@@ -8,43 +8,38 @@ use sqlx::sqlite::SqliteRow;
 use crate::column::{self, Columns, micros};
 use crate::{Error, Store, delivery};
 
-/// Where events are sent.
+/// A webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
     /// Its id.
     pub id: WebhookId,
-    /// Whose events.
+    /// The team whose events it receives.
     pub team: TeamId,
-    /// What its owner calls it.
+    /// Name given by its owner.
     pub name: String,
-    /// Where to.
+    /// URL that events are posted to.
     pub url: String,
-    /// What deliveries are signed with.
+    /// Secret that signs deliveries.
     pub secret: Secret,
-    /// The kinds of events that it wants.
+    /// Types of events that it receives.
     pub events: Vec<String>,
-    /// Whether anything is sent.
+    /// Whether events are sent.
     pub enabled: bool,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// Events that wait for it.
+    /// Pending deliveries.
     pub pending: u64,
-    /// Events that found no room in its queue.
+    /// Events that were dropped because its queue was full.
     pub dropped: u64,
 }
 
-/// What is to be different about a webhook; the rest stays.
+/// Changes of a webhook; `None` leaves a field unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct WebhookChange {
-    /// What its owner calls it.
     pub name: Option<String>,
-    /// Where to.
     pub url: Option<String>,
-    /// What deliveries are signed with.
     pub secret: Option<Secret>,
-    /// The kinds of events that it wants.
     pub events: Option<Vec<String>>,
-    /// Whether anything is sent.
     pub enabled: Option<bool>,
 }
 
@@ -53,7 +48,7 @@ const SELECT: &str = "select w.*,
      from webhooks w ";
 
 impl Store {
-    /// Writes a webhook, unless its team has `most` already. Answers whether it did.
+    /// Inserts a webhook unless its team has `most`. Returns whether it did.
     pub async fn add_webhook_within(&self, webhook: Webhook, most: u32) -> Result<bool, Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -109,7 +104,7 @@ impl Store {
         row.as_ref().map(decode).transpose()
     }
 
-    /// Changes a webhook of a team, and tries again at once if it was failing. Where it is disabled, what waits for it is given up.
+    /// Changes a team's webhook and clears its backoff. If it is disabled, its pending deliveries are given up.
     pub async fn change_webhook(
         &self,
         team: TeamId,
@@ -124,7 +119,7 @@ impl Store {
         Ok(changed)
     }
 
-    /// Forgets a webhook of a team, with everything that waits for it. Answers whether there was one.
+    /// Deletes a team's webhook and its deliveries. Returns whether it existed.
     pub async fn remove_webhook(&self, team: TeamId, id: WebhookId) -> Result<bool, Error> {
         self.write(move |connection| {
             Box::pin(async move {

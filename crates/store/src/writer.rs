@@ -1,5 +1,5 @@
-//! The writer: a task that owns the only connection that changes anything. Changes that arrive during a commit share the
-//! next transaction, so that many callers share one flush to the disk.
+//! The writer: a task that owns the only connection that writes. Changes that arrive during a commit share the
+//! next transaction, so that many callers share one fsync.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::Error;
 use crate::error::is_local;
 
-/// Changes that may wait; further callers wait for room.
+/// Queued changes; further callers wait.
 const QUEUE: usize = 1024;
 /// Changes in one transaction.
 const BATCH: usize = 64;
@@ -30,8 +30,8 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Starts the writer's task, without which the process cannot go on. It notifies `added` whenever it has committed a
-    /// row of a webhook's queue.
+    /// Starts the writer's task, which is vital to the process. It notifies `added` after every commit that changed a
+    /// webhook's queue.
     pub(crate) async fn start(
         supervisor: &Supervisor,
         mut connection: SqliteConnection,
@@ -39,7 +39,7 @@ impl Writer {
     ) -> Result<Self, sqlx::Error> {
         let seen = Arc::new(AtomicBool::new(false));
         let mark = Arc::clone(&seen);
-        // SQLite itself reports the rows, so that no change has to remember to.
+        // SQLite's update hook reports the rows, so that no change has to notify by itself.
         connection.lock_handle().await?.set_update_hook(move |change| {
             if change.table == "deliveries" && change.operation == SqliteOperation::Insert {
                 mark.store(true, Ordering::Relaxed);
@@ -50,7 +50,7 @@ impl Writer {
         Ok(Self { queue })
     }
 
-    /// Runs a change in a transaction and returns when it is on the disk. If the change fails, nothing of it stays.
+    /// Runs a change in a transaction and returns after the commit. If the change fails, it is rolled back.
     pub(crate) async fn write<T, F>(&self, change: F) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -67,11 +67,11 @@ impl Writer {
 enum Outcome {
     Done,
     Undo,
-    /// The transaction itself is lost.
+    /// The transaction was rolled back.
     Lost(Arc<sqlx::Error>),
 }
 
-/// A waiting change without its types.
+/// A queued change without its types.
 trait Work: Send {
     fn run<'c>(
         &'c mut self,
@@ -116,12 +116,12 @@ where
             (Some(Err(error)), _) | (_, Err(error)) => Err(error),
             (None, Ok(())) => Err(Error::Closed),
         };
-        // The caller may have gone away; the change stays.
+        // The caller may have been cancelled; the change stays.
         let _ = self.answer.send(result);
     }
 }
 
-/// Writes until `stop` is cancelled and everything that waits by then is written.
+/// Writes until `stop` is cancelled and the queue is empty.
 async fn run(
     mut connection: SqliteConnection,
     mut waiting: mpsc::Receiver<Box<dyn Work>>,
@@ -134,7 +134,7 @@ async fn run(
             biased;
             work = waiting.recv() => work,
             () = stop.cancelled() => {
-                // From here on callers get `Closed`; what they sent before is written.
+                // From here on callers get `Closed`; queued changes are still written.
                 waiting.close();
                 waiting.recv().await
             }
@@ -152,7 +152,7 @@ async fn run(
     if let Err(error) = connection.close().await {
         tracing::warn!(%error, "closing the database");
     }
-    // If all handles were dropped, the supervisor's scope is too.
+    // If all handles were dropped, so is the supervisor's scope.
     stop.cancelled().await;
 }
 
@@ -168,13 +168,13 @@ async fn answer(connection: &mut SqliteConnection, mut batch: Vec<Box<dyn Work>>
     }
 }
 
-/// Runs the batch in one transaction. A change that fails alone is taken back alone.
+/// Runs the batch in one transaction. A failed change is rolled back alone.
 async fn commit(
     connection: &mut SqliteConnection,
     batch: &mut [Box<dyn Work>],
 ) -> Result<(), (&'static str, Arc<sqlx::Error>)> {
     execute(connection, "begin immediate").await.map_err(|e| ("begin a transaction", e))?;
-    // A transaction with a single change needs no savepoint: it is taken back whole.
+    // A single change needs no savepoint: the whole transaction is rolled back.
     if let [work] = batch {
         return match work.run(connection).await {
             Outcome::Done => execute(connection, "commit").await.map_err(|e| ("commit a transaction", e)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use cabana_store::{Build, BuildLimits, BuildRequest, BuildStatus, Template as Row, Wanted};
+use cabana_store::{Build, BuildLimits, BuildRequest, BuildStatus, BuildTarget, Template as Row};
 use cabana_types::limits::{DISK_MB, MAX_BUILDS, MAX_TAGS, MAX_TEMPLATE_REF_BYTES, MAX_TEMPLATES};
 use cabana_types::wire::{BuildStart, NewTemplate, RequestedBuild, Template};
 use cabana_types::{BuildId, ErrorCode, TeamId, TemplateId};
@@ -156,7 +156,7 @@ impl App {
         }
         let mut tags = normalize_tags(request.tags.as_deref().unwrap_or_default())?;
         let wanted = match known {
-            Some(id) => Wanted::Template(id),
+            Some(id) => BuildTarget::Template(id),
             None => {
                 let (wanted, tag) = self.named(&caller.team, &request).await?;
                 tags.extend(tag.filter(|tag| !tags.contains(tag)));
@@ -187,7 +187,7 @@ impl App {
     }
 
     /// The team's template that a request names, and the tag in the name.
-    async fn named(&self, team: &TeamId, request: &NewTemplate) -> Result<(Wanted, Option<String>), ApiError> {
+    async fn named(&self, team: &TeamId, request: &NewTemplate) -> Result<(BuildTarget, Option<String>), ApiError> {
         let mut given = request.name.iter().chain(&request.alias);
         let name = given.next().ok_or_else(|| ApiError::invalid("name is missing; say what to call the template"))?;
         let named = self.wanted(team, name).await?;
@@ -198,7 +198,7 @@ impl App {
     }
 
     /// The team's template that a name refers to, and the tag in it.
-    async fn wanted(&self, team: &TeamId, text: &str) -> Result<(Wanted, Option<String>), ApiError> {
+    async fn wanted(&self, team: &TeamId, text: &str) -> Result<(BuildTarget, Option<String>), ApiError> {
         let lower = text.trim().to_ascii_lowercase();
         let Some(name) = parse(&lower).filter(|_| lower.len() <= MAX_TEMPLATE_REF_BYTES) else {
             let text = format!(
@@ -223,10 +223,12 @@ impl App {
             return Err(base_template_error());
         }
         let tag = name.tag.map(normalize_tag).transpose()?;
-        let Ok(id) = name.alias.parse::<TemplateId>() else { return Ok((Wanted::Alias(name.alias.to_owned()), tag)) };
+        let Ok(id) = name.alias.parse::<TemplateId>() else {
+            return Ok((BuildTarget::Alias(name.alias.to_owned()), tag));
+        };
         // A name that looks like an id must be one, or it would be ambiguous.
         match self.store.template(&id).await?.filter(|t| t.team == *team) {
-            Some(_) => Ok((Wanted::Template(id), tag)),
+            Some(_) => Ok((BuildTarget::Template(id), tag)),
             None => Err(ApiError::invalid("A template's name must not look like an id; choose another")),
         }
     }

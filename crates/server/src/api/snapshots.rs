@@ -145,7 +145,7 @@ impl App {
             return Ok(None);
         }
         Ok(match namespace {
-            None => self.store.snapshot_called(team, alias).await?,
+            None => self.store.snapshot_by_id_or_name(team, alias).await?,
             Some(_) => self.store.snapshot_by_name(team, alias).await?,
         })
     }

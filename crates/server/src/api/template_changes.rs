@@ -74,7 +74,7 @@ pub(super) async fn delete_template(
     }
     // Checked here too, so that a rejected request cancels no build.
     app.store.check_template_unused(&template.id).await?;
-    for build in app.store.builds_under_way(&template.id).await? {
+    for build in app.store.running_builds(&template.id).await? {
         if !app.builds.cancel(&build).await {
             return Err(ApiError::build_not_ended(&build));
         }

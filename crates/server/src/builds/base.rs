@@ -137,7 +137,7 @@ impl BuildTask {
         let team = &self.spec.team;
         // The team's own snapshots first, as everywhere: a name must not come to mean another team's template.
         if tag == "default"
-            && let Some(snapshot) = store.snapshot_called(team, alias).await.map_err(failed)?
+            && let Some(snapshot) = store.snapshot_by_id_or_name(team, alias).await.map_err(failed)?
         {
             return self.begin_with_disk(&snapshot).await;
         }

@@ -78,7 +78,7 @@ impl Builds {
         if let Ok(Err(error)) = collected {
             return Err(cabana_types::error::chain(&error));
         }
-        self.store.forget_cache(gone).await.map_err(|e| chain(&e))
+        self.store.delete_cache_entries(gone).await.map_err(|e| chain(&e))
     }
 
     /// Removes builds without a tag that nothing uses, and root filesystems without a build in the store.

@@ -59,7 +59,7 @@ impl ConsistencyCheck {
             Ok(Ok(archives)) => Some(archives),
             Ok(Err(_)) | Err(_) => None,
         };
-        for row in self.store.living().await? {
+        for row in self.store.live_sandboxes().await? {
             // A sandbox that has ended since has no entry and must not get one.
             let Some(entry) = self.registry.get(&row.id) else { continue };
             let held = entry.hold().await;

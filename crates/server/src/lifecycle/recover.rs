@@ -31,7 +31,7 @@ pub(super) struct Recovery {
 impl Recovery {
     /// Recovers all sandboxes that have not ended. What takes long continues in the background.
     pub(super) async fn run(self: &Arc<Self>) -> Result<(), cabana_store::Error> {
-        let sandboxes = self.driver.store.living().await?;
+        let sandboxes = self.driver.store.live_sandboxes().await?;
         for sandbox in &sandboxes {
             self.driver.registry.entry(&sandbox.id);
             self.driver.registry.host().assign(&sandbox.id, &sandbox.isolation);

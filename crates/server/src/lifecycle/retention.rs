@@ -34,7 +34,7 @@ enum Due {
 impl Retention {
     /// Does what is due, one sandbox at a time: no client waits for it, and packing uses the disk.
     pub(super) async fn run(&self) {
-        let sandboxes = match self.store.living().await {
+        let sandboxes = match self.store.live_sandboxes().await {
             Ok(sandboxes) => sandboxes,
             Err(error) => return tracing::warn!(error = chain(&error), "could not look for sandboxes to archive"),
         };

@@ -113,7 +113,7 @@ impl Snapshots {
             check_snapshot(&sandbox)?;
             let (name, state, limit) = match purpose {
                 Purpose::Keep { name, max_of_team } => (name, SnapshotState::Making, max_of_team),
-                Purpose::Temporary => (None, SnapshotState::Lent, u32::MAX),
+                Purpose::Temporary => (None, SnapshotState::Temporary, u32::MAX),
             };
             let snapshot = row(&sandbox, name, state);
             match this.store.insert_snapshot(snapshot.clone(), limit).await? {
@@ -157,7 +157,7 @@ impl Snapshots {
             return;
         }
         failpoint::hit("snapshot.removed");
-        if let Err(error) = self.store.forget_snapshot(id.clone()).await {
+        if let Err(error) = self.store.remove_snapshot(id.clone()).await {
             tracing::error!(snapshot = %id, error = chain(&error), "could not delete the snapshot's row; maintenance will retry");
         }
     }
@@ -170,7 +170,7 @@ impl Snapshots {
             (_, Err(error)) => return tracing::warn!(error = chain(&error), "could not look for unfinished snapshots"),
         };
         let unfinished = |row: &&Snapshot| match row.state {
-            SnapshotState::Making | SnapshotState::Lent => all,
+            SnapshotState::Making | SnapshotState::Temporary => all,
             SnapshotState::Deleting => true,
             SnapshotState::Ready => false,
         };

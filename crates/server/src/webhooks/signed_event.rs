@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use cabana_store::{Parcel, event};
+use cabana_store::{PendingDelivery, event};
 use cabana_types::wire::Event;
 use cabana_types::{BuildId, SandboxId, Secret, WebhookId};
 use serde::Serialize;
@@ -42,22 +42,22 @@ struct Body<'a> {
 }
 
 /// Builds and signs the body. Every attempt has an id of its own, which is part of the signed body.
-pub(super) fn build(parcel: &Parcel) -> SignedEvent {
-    let mut event = wire_event(parcel.event.clone());
-    event.event_data = Some(details(parcel));
-    let mut signed = sign(parcel, &event);
+pub(super) fn build(delivery: &PendingDelivery) -> SignedEvent {
+    let mut event = wire_event(delivery.event.clone());
+    event.event_data = Some(details(delivery));
+    let mut signed = sign(delivery, &event);
     // E2B's documentation has shown both alphabets of base64. A signature without the two characters in which they differ satisfies
     // receivers written for either.
     for _ in 1..MAX_DRAWS {
         if !signed.signature.contains(['-', '_']) {
             break;
         }
-        signed = sign(parcel, &event);
+        signed = sign(delivery, &event);
     }
     signed
 }
 
-fn sign(parcel: &Parcel, event: &Event) -> SignedEvent {
+fn sign(delivery: &PendingDelivery, event: &Event) -> SignedEvent {
     let id = uuid::Uuid::new_v4().to_string();
     let body = Body {
         event,
@@ -73,8 +73,8 @@ fn sign(parcel: &Parcel, event: &Event) -> SignedEvent {
     };
     // Only strings and maps with string keys: this cannot fail.
     let body = serde_json::to_vec(&body).unwrap_or_default();
-    let signature = signature(&parcel.secret, &body);
-    SignedEvent { id, webhook: parcel.webhook.clone(), body, signature }
+    let signature = signature(&delivery.secret, &body);
+    SignedEvent { id, webhook: delivery.webhook.clone(), body, signature }
 }
 
 /// The signature of a body, version 1.
@@ -84,20 +84,20 @@ fn signature(secret: &Secret, body: &[u8]) -> String {
 }
 
 /// The event's own details, the sandbox's metadata, and for the end of a run its length and resources.
-fn details(parcel: &Parcel) -> Value {
-    let mut details = match &parcel.event.data {
+fn details(delivery: &PendingDelivery) -> Value {
+    let mut details = match &delivery.event.data {
         Value::Object(map) => map.clone(),
         _ => Map::new(),
     };
-    if let Some(metadata) = &parcel.metadata {
+    if let Some(metadata) = &delivery.metadata {
         details.insert("sandbox_metadata".into(), metadata.clone());
     }
-    if let (Some(started_at), event::KILLED | event::PAUSED) = (parcel.started_at, parcel.event.kind.as_str()) {
+    if let (Some(started_at), event::KILLED | event::PAUSED) = (delivery.started_at, delivery.event.kind.as_str()) {
         let run = json!({
             "started_at": started_at.to_string(),
-            "vcpu_count": parcel.cpu_count,
-            "memory_mb": parcel.memory_mb,
-            "execution_time": u64::try_from(parcel.event.at.duration_since(started_at).as_millis()).unwrap_or_default(),
+            "vcpu_count": delivery.cpu_count,
+            "memory_mb": delivery.memory_mb,
+            "execution_time": u64::try_from(delivery.event.at.duration_since(started_at).as_millis()).unwrap_or_default(),
         });
         details.insert("execution".into(), run);
     }
@@ -125,8 +125,8 @@ mod tests {
 
     use super::*;
 
-    fn parcel(kind: &str, data: Value) -> Parcel {
-        Parcel {
+    fn delivery(kind: &str, data: Value) -> PendingDelivery {
+        PendingDelivery {
             seq: 1,
             webhook: WebhookId::from_random([1; 16]),
             url: "https://example.com/".into(),
@@ -153,13 +153,13 @@ mod tests {
 
     #[test]
     fn the_body_has_both_spellings() {
-        let parcel = parcel(event::KILLED, json!({"reason": "was killed"}));
-        let signed = build(&parcel);
+        let delivery = delivery(event::KILLED, json!({"reason": "was killed"}));
+        let signed = build(&delivery);
         let body: Value = serde_json::from_slice(&signed.body).expect("JSON");
         assert_eq!((&body["version"], &body["id"], &body["type"]), (&json!("v1"), &json!("e1"), &json!(event::KILLED)));
         assert_eq!(
             (&body["sandboxId"], &body["sandbox_id"]),
-            (&json!(parcel.event.sandbox), &json!(parcel.event.sandbox))
+            (&json!(delivery.event.sandbox), &json!(delivery.event.sandbox))
         );
         for (camel, snake) in [
             ("eventData", "event_data"),
@@ -180,14 +180,14 @@ mod tests {
 
     #[test]
     fn the_signature_is_that_of_either_alphabet() {
-        let parcel = parcel(event::CREATED, Value::Null);
+        let delivery = delivery(event::CREATED, Value::Null);
         for _ in 0..100 {
-            let signed = build(&parcel);
-            let digest = Sha256::digest([parcel.secret.expose().as_bytes(), &signed.body].concat());
+            let signed = build(&delivery);
+            let digest = Sha256::digest([delivery.secret.expose().as_bytes(), &signed.body].concat());
             assert_eq!(signed.signature, URL_SAFE_NO_PAD.encode(digest));
             assert_eq!(signed.signature, STANDARD_NO_PAD.encode(digest));
         }
-        assert_ne!(build(&parcel).id, build(&parcel).id, "every attempt has its own");
+        assert_ne!(build(&delivery).id, build(&delivery).id, "every attempt has its own");
     }
 
     #[test]

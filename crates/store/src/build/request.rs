@@ -1,4 +1,4 @@
-//! Requests for builds: of an existing or a new template, within the limits of its team.
+//! Build requests for an existing or a new template, within the team's limits.
 
 use std::time::Duration;
 
@@ -10,51 +10,51 @@ use super::{Build, BuildStatus, insert};
 use crate::column::micros;
 use crate::{Boot, Error, Store, tag, template};
 
-/// How long a build may wait for its client to start it; uploads of large files are waited for.
+/// How long a build may stay unstarted; the client may be uploading large files.
 const MAX_WAIT: Duration = Duration::from_secs(6 * 3600);
 const NEVER_STARTED: &str = "the build was never started; request it again";
 
-/// Which template a build is wanted of.
+/// The template that a build is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
-    /// The team's template of this alias, which is made if there is none.
+pub enum BuildTarget {
+    /// The team's template with this alias; created if there is none.
     Alias(String),
-    /// One that is there.
+    /// An existing template.
     Template(TemplateId),
 }
 
 /// A request for a build.
 #[derive(Debug, Clone)]
 pub struct BuildRequest {
-    /// Whose.
+    /// The team.
     pub team: TeamId,
-    /// Of what.
-    pub wanted: Wanted,
-    /// The id that the template gets if it is new.
+    /// The template to build.
+    pub wanted: BuildTarget,
+    /// Id of the template if it is created.
     pub template: TemplateId,
-    /// The id that the build gets.
+    /// Id of the build.
     pub build: BuildId,
-    /// The tags that it gets when it is ready, at least one.
+    /// Tags assigned when the build is ready; at least one.
     pub tags: Vec<String>,
-    /// What its sandboxes get.
+    /// Default resources of its sandboxes.
     pub resources: Resources,
-    /// When.
+    /// Time of the request.
     pub at: Timestamp,
 }
 
-/// How much of something a team may have.
+/// Limits of a team.
 #[derive(Debug, Clone, Copy)]
 pub struct BuildLimits {
-    /// Templates of a team.
+    /// Templates per team.
     pub templates: u32,
-    /// Builds of a team that wait or are in progress.
+    /// Builds per team that are waiting or in progress.
     pub builds: u32,
-    /// Tags of a template.
+    /// Tags per template.
     pub tags: u32,
 }
 
 impl Store {
-    /// Writes down that a build is wanted, which waits until it is begun, and makes the template if there is none. Answers the template's id.
+    /// Inserts a waiting build, and the template if there is none. Returns the template's id.
     pub async fn request_build(&self, request: BuildRequest, limits: BuildLimits) -> Result<TemplateId, Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -70,7 +70,7 @@ impl Store {
                 if unfinished >= limits.builds {
                     return Err(Error::TooMany { what: "builds that wait or are under way", limit: limits.builds });
                 }
-                let template = find_or_make(connection, &request, limits.templates).await?;
+                let template = find_or_create(connection, &request, limits.templates).await?;
                 check_tags(connection, &template, &request.tags, limits.tags).await?;
                 let build = Build {
                     id: request.build,
@@ -93,14 +93,14 @@ impl Store {
     }
 }
 
-/// The template that a build is wanted of.
-async fn find_or_make(
+/// The template that a build is for, created if needed.
+async fn find_or_create(
     connection: &mut SqliteConnection,
     request: &BuildRequest,
     most: u32,
 ) -> Result<TemplateId, Error> {
     let alias = match &request.wanted {
-        Wanted::Template(id) => {
+        BuildTarget::Template(id) => {
             let there: bool = sqlx::query_scalar("select exists (select 1 from templates where id = $1 and team = $2)")
                 .bind(id.as_str())
                 .bind(request.team.as_str())
@@ -109,7 +109,7 @@ async fn find_or_make(
                 .map_err(|e| Error::query("find a template", e))?;
             return if there { Ok(id.clone()) } else { Err(Error::NoTemplate(id.clone())) };
         }
-        Wanted::Alias(alias) => alias,
+        BuildTarget::Alias(alias) => alias,
     };
     if let Some(known) = template::by_own_alias(connection, &request.team, alias).await? {
         return Ok(known);
@@ -135,7 +135,7 @@ async fn find_or_make(
     Ok(request.template.clone())
 }
 
-/// Refuses tags that a template would have too many with, those of its unfinished builds included.
+/// Checks the tag limit, counting the tags of unfinished builds.
 async fn check_tags(
     connection: &mut SqliteConnection,
     template: &TemplateId,
@@ -157,7 +157,7 @@ async fn check_tags(
     tag::check_count(&all, before, most)
 }
 
-/// Builds that were requested but not started for long do not count against the limit.
+/// Fails builds that were requested long ago but never started, so that they do not count against the limit.
 async fn expire_waiting(connection: &mut SqliteConnection, team: &TeamId, now: Timestamp) -> Result<(), Error> {
     sqlx::query(
         "update builds set status = 'error', error = $3, updated_at = $4, finished_at = $4

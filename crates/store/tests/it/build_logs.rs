@@ -1,9 +1,9 @@
-//! Logs of builds and the use of layers: bounds, pages, order.
+//! Build logs and the cache index: limits, pages, order.
 
 use cabana_store::{BuildLine, BuildLogQuery, CacheKey, CacheKind, Error, LogLevel, Order, build_log};
 use cabana_types::BuildId;
 
-use crate::{Place, at, build};
+use crate::{TestDatabase, at, build};
 
 fn line(n: i64, level: LogLevel) -> BuildLine {
     BuildLine { at: at(n), level, step: Some("1".into()), message: format!("line {n}") }
@@ -14,9 +14,9 @@ fn id() -> BuildId {
 }
 
 #[tokio::test]
-async fn a_log_is_read_in_pages_until_one_is_empty() {
-    let place = Place::new();
-    let store = place.furnished().await;
+async fn build_logs_are_paged() {
+    let database = TestDatabase::new();
+    let store = database.populated().await;
     let levels = [LogLevel::Debug, LogLevel::Info, LogLevel::Warn, LogLevel::Error, LogLevel::Info];
     let lines: Vec<BuildLine> = (0..).zip(levels).map(|(n, level)| line(n, level)).collect();
     store.append_build_log(id(), lines[..2].to_vec()).await.expect("append");
@@ -53,9 +53,9 @@ async fn a_log_is_read_in_pages_until_one_is_empty() {
 }
 
 #[tokio::test]
-async fn a_log_is_bounded() {
-    let place = Place::new();
-    let store = place.furnished().await;
+async fn build_logs_are_bounded() {
+    let database = TestDatabase::new();
+    let store = database.populated().await;
     let long = "ä".repeat(build_log::MAX_LINE_BYTES);
     let first = BuildLine { message: long.clone(), step: Some(long), ..line(0, LogLevel::Info) };
     store.append_build_log(id(), vec![first]).await.expect("append");
@@ -67,29 +67,29 @@ async fn a_log_is_bounded() {
         store.append_build_log(id(), lines).await.expect("append");
     }
     let end = store.build_log(&id(), build_log::MAX_LINES - 1, 100, LogLevel::Debug).await.expect("read");
-    assert_eq!(end.len(), 2, "the last line, and that there was more");
+    assert_eq!(end.len(), 2, "the last line and a note about truncation");
     assert!(end[0].message.starts_with("line ") && end[1].message.contains("left out"), "{end:?}");
     assert_eq!(end[1].level, LogLevel::Warn);
 }
 
 #[tokio::test]
-async fn layers_are_known_by_their_last_use() {
-    let place = Place::new();
-    let store = place.open().await;
+async fn cache_entries_are_ordered_by_last_use() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
     let layers = |keys: &[&str]| keys.iter().map(|key| CacheKey::new(CacheKind::Layer, *key)).collect::<Vec<_>>();
     store.touch_cache(layers(&["a", "b"]), at(1)).await.expect("touch");
     store.touch_cache(layers(&["c", "a"]), at(2)).await.expect("touch");
-    store.touch_cache(layers(&["c"]), at(0)).await.expect("a clock that went back changes nothing");
+    store.touch_cache(layers(&["c"]), at(0)).await.expect("a clock that jumps back changes nothing");
     let by_use = store.cache_by_use(CacheKind::Layer).await.expect("list");
     assert_eq!(by_use, [("b".to_owned(), at(1)), ("a".to_owned(), at(2)), ("c".to_owned(), at(2))]);
-    store.forget_cache(layers(&["b", "x"])).await.expect("forget");
+    store.delete_cache_entries(layers(&["b", "x"])).await.expect("forget");
     assert_eq!(store.cache_by_use(CacheKind::Layer).await.expect("list").len(), 2);
 
     let image = CacheKey::new(CacheKind::Image, "a");
-    assert!(!store.is_cached(&image).await.expect("look"), "kinds are apart");
+    assert!(!store.is_cached(&image).await.expect("look"), "kinds are separate");
     store.touch_cache(vec![image.clone()], at(3)).await.expect("touch");
     assert!(store.is_cached(&image).await.expect("look"));
     assert_eq!(store.cache_by_use(CacheKind::Image).await.expect("list"), [("a".to_owned(), at(3))]);
-    store.forget_cache(layers(&["a"])).await.expect("forget");
+    store.delete_cache_entries(layers(&["a"])).await.expect("forget");
     assert!(store.is_cached(&image).await.expect("look"));
 }

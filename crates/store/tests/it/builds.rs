@@ -1,16 +1,16 @@
-//! Builds and tags: what each step does, what is refused, and that no order of steps and restarts breaks the rules.
+//! Builds and tags: operations, refusals, and random sequences of operations and restarts against a model.
 
 use std::collections::BTreeMap;
 
 use cabana_store::{
-    Boot, Build, BuildLimits, BuildRequest, BuildStatus, Error, Sandbox, Snapshot, SnapshotKind, SnapshotState, Store,
-    Wanted, tag,
+    Boot, Build, BuildLimits, BuildRequest, BuildStatus, BuildTarget, Error, Sandbox, Snapshot, SnapshotKind,
+    SnapshotState, Store, tag,
 };
 use cabana_types::{BuildId, Resources, TemplateId};
 use jiff::Timestamp;
 use proptest::prelude::*;
 
-use crate::{Place, at, build, insert, other_team, sandbox, sandbox_id, team, template_id};
+use crate::{TestDatabase, at, build, insert, other_team, sandbox, sandbox_id, team, template_id};
 
 const LIMITS: BuildLimits = BuildLimits { templates: 4, builds: 3, tags: 3 };
 const HOUR: i64 = 3600;
@@ -26,7 +26,7 @@ fn new_template() -> TemplateId {
 fn request(n: u8, alias: &str, tags: &[&str]) -> BuildRequest {
     BuildRequest {
         team: team().id,
-        wanted: Wanted::Alias(alias.into()),
+        wanted: BuildTarget::Alias(alias.into()),
         template: TemplateId::from_random([n; 20]),
         build: id(n),
         tags: tags.iter().map(|tag| (*tag).into()).collect(),
@@ -55,9 +55,9 @@ async fn default_of(store: &Store, template: &TemplateId) -> Option<Build> {
 }
 
 #[tokio::test]
-async fn a_build_gets_its_tags_when_it_is_ready() {
-    let place = Place::new();
-    let store = place.furnished().await;
+async fn tags_are_assigned_when_a_build_is_ready() {
+    let database = TestDatabase::new();
+    let store = database.populated().await;
     let template = store.request_build(request(50, "mine", &["default", "v1"]), LIMITS).await.expect("request");
     assert_eq!(template, new_template());
     let row = store.template(&template).await.expect("read").expect("made");
@@ -77,11 +77,11 @@ async fn a_build_gets_its_tags_when_it_is_ready() {
     assert_eq!(store.tagged(&template, "v1").await.expect("read").map(|b| b.id), Some(id(50)));
     assert_eq!(store.unfinished_builds(&team().id).await.expect("count"), (0, 0));
 
-    // The same alias is the same template; without `default` among its tags a build does not become what the template means.
+    // The same alias is the same template; a build without the tag `default` does not become the current one.
     assert_eq!(ready(&store, 51, "mine", &["v2"]).await, template);
     assert_eq!(default_of(&store, &template).await.map(|b| b.id), Some(id(50)));
     assert_eq!(store.template(&template).await.expect("read").expect("there").resources.cpu_count, 50);
-    // A failed one changes nothing at all.
+    // A failed build changes nothing.
     let before = tags_of(&store, &template).await;
     store.request_build(request(52, "mine", &["default", "v2"]), LIMITS).await.expect("request");
     store.begin_build(id(52), at(53)).await.expect("begin");
@@ -94,9 +94,9 @@ async fn a_build_gets_its_tags_when_it_is_ready() {
 }
 
 #[tokio::test]
-async fn steps_out_of_order_are_refused() {
-    let place = Place::new();
-    let store = place.furnished().await;
+async fn invalid_status_changes_are_refused() {
+    let database = TestDatabase::new();
+    let store = database.populated().await;
     store.request_build(request(50, "mine", &["default"]), LIMITS).await.expect("request");
     let refused = |error: Error, wanted: &str| match error {
         Error::BuildStatus { status, .. } => assert_eq!(status, wanted),
@@ -106,7 +106,7 @@ async fn steps_out_of_order_are_refused() {
     store.begin_build(id(50), at(51)).await.expect("begin");
     refused(store.begin_build(id(50), at(52)).await.expect_err("begun"), "building");
     refused(store.assign_tags(id(50), vec!["v1".into()], 9, at(52)).await.expect_err("not ready"), "building");
-    assert!(!store.delete_build(id(50)).await.expect("delete"), "it is under way");
+    assert!(!store.delete_build(id(50)).await.expect("delete"), "it is in progress");
     store.finish_build(id(50), boot(1), at(52)).await.expect("finish");
     refused(store.fail_build(id(50), None, String::new(), at(53)).await.expect_err("ready"), "ready");
     refused(store.finish_build(id(50), boot(1), at(53)).await.expect_err("ready"), "ready");
@@ -118,15 +118,16 @@ async fn steps_out_of_order_are_refused() {
     ] {
         assert!(matches!(error, Error::NoBuild(_)), "{error:?}");
     }
-    let unknown = BuildRequest { wanted: Wanted::Template(new_template()), team: other_team(), ..request(60, "", &[]) };
+    let unknown =
+        BuildRequest { wanted: BuildTarget::Template(new_template()), team: other_team(), ..request(60, "", &[]) };
     let error = store.request_build(unknown, LIMITS).await.expect_err("not theirs");
     assert!(matches!(error, Error::NoTemplate(_)), "{error:?}");
 }
 
 #[tokio::test]
-async fn a_team_has_bounds() {
-    let place = Place::new();
-    let store = place.furnished().await;
+async fn limits_of_a_team() {
+    let database = TestDatabase::new();
+    let store = database.populated().await;
     let too_many = |result: Result<TemplateId, Error>| match result {
         Err(Error::TooMany { what, limit }) => (what, limit),
         other => panic!("{other:?}"),
@@ -136,7 +137,7 @@ async fn a_team_has_bounds() {
     }
     let third = request(53, "t50", &["default"]);
     assert_eq!(too_many(store.request_build(third, LIMITS).await).1, LIMITS.builds);
-    // What nobody has started for long makes room, and cannot be started any more.
+    // Builds that were never started expire, free their slot and cannot be started any more.
     let later = BuildRequest { at: at(7 * HOUR), ..request(53, "t50", &["default"]) };
     store.request_build(later, LIMITS).await.expect("there is room again");
     let error = store.begin_build(id(50), at(7 * HOUR)).await.expect_err("expired");
@@ -146,50 +147,50 @@ async fn a_team_has_bounds() {
 
     let fifth = BuildRequest { at: at(7 * HOUR), ..request(54, "t54", &["default"]) };
     assert_eq!(too_many(store.request_build(fifth, LIMITS).await), ("templates", 4), "`base` is one of them");
-    assert_eq!(store.template_by_alias(&team().id, None, "t54").await.expect("find"), None, "nothing of it stays");
+    assert_eq!(store.template_by_alias(&team().id, None, "t54").await.expect("find"), None, "nothing was inserted");
     let tags = BuildRequest { at: at(7 * HOUR), ..request(54, "t50", &["a", "b", "c"]) };
     assert_eq!(too_many(store.request_build(tags, LIMITS).await).1, LIMITS.tags);
     let promised = BuildRequest { at: at(7 * HOUR), ..request(54, "t50", &["a", "b"]) };
-    store.request_build(promised, LIMITS).await.expect("as many as there may be");
+    store.request_build(promised, LIMITS).await.expect("up to the limit");
     store.fail_build(id(53), None, String::new(), at(7 * HOUR)).await.expect("make room");
     let more = BuildRequest { at: at(7 * HOUR), ..request(55, "t50", &["c"]) };
-    assert_eq!(too_many(store.request_build(more, LIMITS).await).1, LIMITS.tags, "promised ones count");
+    assert_eq!(too_many(store.request_build(more, LIMITS).await).1, LIMITS.tags, "tags of unfinished builds count");
 }
 
 #[tokio::test]
-async fn an_interrupted_build_has_failed() {
-    let place = Place::new();
-    let store = place.furnished().await;
+async fn interrupted_builds_fail() {
+    let database = TestDatabase::new();
+    let store = database.populated().await;
     store.request_build(request(50, "mine", &["default"]), LIMITS).await.expect("request");
     store.request_build(request(51, "mine", &["default"]), LIMITS).await.expect("request");
     store.begin_build(id(50), at(60)).await.expect("begin");
     store.close().await;
-    let store = place.open().await;
+    let store = database.open().await;
     assert_eq!(store.interrupt_builds(at(70)).await.expect("interrupt"), [id(50)]);
     let failed = store.build(&id(50)).await.expect("read").expect("there");
     assert_eq!(failed.status, BuildStatus::Error);
     assert!(failed.error.expect("why").contains("the server was restarted during the build"));
     assert_eq!(store.interrupt_builds(at(71)).await.expect("again"), []);
-    store.begin_build(id(51), at(72)).await.expect("one that waited goes on");
+    store.begin_build(id(51), at(72)).await.expect("a waiting build can start");
 }
 
 #[tokio::test]
-async fn tags_move_and_go() {
-    let place = Place::new();
-    let store = place.furnished().await;
+async fn tags_can_be_moved_and_removed() {
+    let database = TestDatabase::new();
+    let store = database.populated().await;
     let template = ready(&store, 50, "mine", &["default", "v1"]).await;
     ready(&store, 51, "mine", &["default"]).await;
     assert_eq!(default_of(&store, &template).await.map(|b| b.id), Some(id(51)));
-    // Rolling back.
+    // Roll back.
     store.assign_tags(id(50), vec!["default".into(), "good".into()], 3, at(60)).await.expect("assign");
     let row = store.template(&template).await.expect("read").expect("there");
     assert_eq!((row.build.map(|b| b.id), row.resources.cpu_count, row.updated_at), (Some(id(50)), 50, at(60)));
     let tags = store.tags(&template).await.expect("tags");
-    let told: Vec<_> = tags.iter().map(|t| (t.tag.as_str(), t.build.clone(), t.created_at)).collect();
-    assert_eq!(told, [("default", id(50), at(60)), ("good", id(50), at(60)), ("v1", id(50), at(50))]);
+    let assigned: Vec<_> = tags.iter().map(|t| (t.tag.as_str(), t.build.clone(), t.created_at)).collect();
+    assert_eq!(assigned, [("default", id(50), at(60)), ("good", id(50), at(60)), ("v1", id(50), at(50))]);
     let error = store.assign_tags(id(51), vec!["x".into()], 3, at(61)).await.expect_err("too many");
     assert!(matches!(error, Error::TooMany { limit: 3, .. }), "{error:?}");
-    store.assign_tags(id(51), vec!["good".into()], 3, at(61)).await.expect("one that is there may move");
+    store.assign_tags(id(51), vec!["good".into()], 3, at(61)).await.expect("an existing tag may move");
     let past: Vec<_> =
         store.assignments(&template).await.expect("list").into_iter().map(|a| (a.tag, a.build)).collect();
     let past: Vec<_> = past.iter().map(|(tag, build)| (tag.as_str(), build.clone())).collect();
@@ -227,9 +228,9 @@ fn snapshot_of(n: u8) -> Snapshot {
 }
 
 #[tokio::test]
-async fn what_is_needed_is_not_deleted() {
-    let place = Place::new();
-    let store = place.furnished().await;
+async fn referenced_builds_are_not_deleted() {
+    let database = TestDatabase::new();
+    let store = database.populated().await;
     let template = ready(&store, 50, "mine", &["default"]).await;
     insert(&store, Sandbox { build: id(50), template: template.clone(), ..sandbox(1) }).await;
     store.insert_snapshot(snapshot_of(1), 10).await.expect("snapshot");
@@ -241,18 +242,18 @@ async fn what_is_needed_is_not_deleted() {
     }
     let taken = store.request_build(request(60, "shot", &["default"]), LIMITS).await.expect_err("a snapshot's name");
     assert!(matches!(taken, Error::NameTaken { .. }), "{taken:?}");
-    // Nothing names the first build now, but the sandbox and the snapshot need it.
+    // No tag refers to the first build now, but a sandbox and a snapshot use it.
     ready(&store, 51, "mine", &["default"]).await;
     ready(&store, 52, "mine", &["default"]).await;
     let late = Timestamp::MAX;
     assert_eq!(store.untagged_builds(late).await.expect("list"), [id(51)]);
-    assert_eq!(store.untagged_builds(at(51)).await.expect("list"), [], "not before its time");
+    assert_eq!(store.untagged_builds(at(51)).await.expect("list"), [], "not yet due");
     for (n, gone) in [(50, false), (51, true), (52, false), (99, false)] {
         assert_eq!(store.delete_build(id(n)).await.expect("delete"), gone, "{n}");
     }
     store.end(sandbox_id(1), cabana_types::sandbox::EndCause::Expired, at(60)).await.expect("end");
     store.removed(sandbox_id(1), at(61)).await.expect("removed");
-    store.forget_snapshot(snapshot_of(1).id).await.expect("forget");
+    store.remove_snapshot(snapshot_of(1).id).await.expect("forget");
     store.check_template_unused(&template).await.expect("unused");
     assert_eq!(store.untagged_builds(late).await.expect("list"), [id(50)]);
     let mut gone = store.delete_template(template.clone()).await.expect("delete");
@@ -262,28 +263,28 @@ async fn what_is_needed_is_not_deleted() {
     assert_eq!(store.build(&id(52)).await.expect("read"), None);
     assert_eq!(store.all_builds().await.expect("list"), [(build(1).id, BuildStatus::Ready)], "others stay");
     assert!(matches!(store.delete_template(template).await, Err(Error::NoTemplate(_))));
-    // The name is free again, for another template.
+    // The name can be reused for another template.
     let again = BuildRequest { template: TemplateId::from_random([77; 20]), ..request(61, "mine", &["default"]) };
     assert_eq!(store.request_build(again, LIMITS).await.expect("request"), TemplateId::from_random([77; 20]));
 }
 
 #[tokio::test]
-async fn a_given_build_does_not_take_a_choice_back() {
-    let place = Place::new();
-    let store = place.furnished().await;
+async fn a_ready_build_does_not_override_the_owners_choice() {
+    let database = TestDatabase::new();
+    let store = database.populated().await;
     ready(&store, 50, "base", &["default"]).await;
     assert_eq!(default_of(&store, &template_id()).await.map(|b| b.id), Some(id(50)));
     store.set_public(template_id(), false, at(60)).await.expect("hide");
     store.ensure_template(crate::given(1)).await.expect("the next start");
     let base = store.template(&template_id()).await.expect("read").expect("base");
     assert_eq!((base.build.map(|b| b.id), base.public, base.updated_at), (Some(id(50)), false, at(60)));
-    store.ensure_template(crate::given(2)).await.expect("a new recipe");
+    store.ensure_template(crate::given(2)).await.expect("a new base build");
     assert_eq!(default_of(&store, &template_id()).await.map(|b| b.id), Some(build(2).id));
 }
 
-/// What may happen to builds of one template, any of four.
+/// Operations on the builds of one template.
 #[derive(Debug, Clone)]
-enum Step {
+enum Operation {
     Request(u8, Vec<u8>),
     Begin(u8),
     Finish(u8),
@@ -296,18 +297,18 @@ enum Step {
 
 const TAGS: [&str; 3] = ["default", "a", "b"];
 
-fn step() -> impl Strategy<Value = Step> {
+fn operation() -> impl Strategy<Value = Operation> {
     let n = 0u8..4;
     let tags = prop::collection::vec(0u8..3, 1..3);
     prop_oneof![
-        3 => (n.clone(), tags).prop_map(|(n, tags)| Step::Request(n, tags)),
-        3 => n.clone().prop_map(Step::Begin),
-        3 => n.clone().prop_map(Step::Finish),
-        1 => n.clone().prop_map(Step::Fail),
-        1 => (n.clone(), 0u8..3).prop_map(|(n, tag)| Step::Assign(n, tag)),
-        1 => (0u8..3).prop_map(Step::Remove),
-        1 => n.prop_map(Step::Delete),
-        1 => Just(Step::Crash),
+        3 => (n.clone(), tags).prop_map(|(n, tags)| Operation::Request(n, tags)),
+        3 => n.clone().prop_map(Operation::Begin),
+        3 => n.clone().prop_map(Operation::Finish),
+        1 => n.clone().prop_map(Operation::Fail),
+        1 => (n.clone(), 0u8..3).prop_map(|(n, tag)| Operation::Assign(n, tag)),
+        1 => (0u8..3).prop_map(Operation::Remove),
+        1 => n.prop_map(Operation::Delete),
+        1 => Just(Operation::Crash),
     ]
 }
 
@@ -318,20 +319,20 @@ struct Model {
 }
 
 impl Model {
-    /// What a step does, and whether it is done.
-    fn take(&mut self, step: &Step) -> bool {
+    /// Applies an operation and returns whether it is allowed.
+    fn apply(&mut self, step: &Operation) -> bool {
         use BuildStatus::{Building, Error, Ready, Waiting};
         let status = |model: &Self, n: &u8| model.builds.get(n).map(|(status, _)| *status);
         match step {
-            Step::Request(n, tags) => {
+            Operation::Request(n, tags) => {
                 let new = !self.builds.contains_key(n);
                 if new {
                     self.builds.insert(*n, (Waiting, tags.clone()));
                 }
                 new
             }
-            Step::Begin(n) => status(self, n) == Some(Waiting) && self.set(*n, Building),
-            Step::Finish(n) => {
+            Operation::Begin(n) => status(self, n) == Some(Waiting) && self.set(*n, Building),
+            Operation::Finish(n) => {
                 let done = status(self, n) == Some(Building) && self.set(*n, Ready);
                 if done {
                     let tags = self.builds[n].1.clone();
@@ -339,16 +340,16 @@ impl Model {
                 }
                 done
             }
-            Step::Fail(n) => matches!(status(self, n), Some(Waiting | Building)) && self.set(*n, Error),
-            Step::Assign(n, tag) => {
+            Operation::Fail(n) => matches!(status(self, n), Some(Waiting | Building)) && self.set(*n, Error),
+            Operation::Assign(n, tag) => {
                 let done = status(self, n) == Some(Ready);
                 if done {
                     self.tags.insert(*tag, *n);
                 }
                 done
             }
-            Step::Remove(tag) => *tag != 0 && self.tags.remove(tag).is_some(),
-            Step::Delete(n) => {
+            Operation::Remove(tag) => *tag != 0 && self.tags.remove(tag).is_some(),
+            Operation::Delete(n) => {
                 let ended = matches!(status(self, n), Some(Ready | Error));
                 let done = ended && !self.tags.values().any(|build| build == n);
                 if done {
@@ -356,7 +357,7 @@ impl Model {
                 }
                 done
             }
-            Step::Crash => {
+            Operation::Crash => {
                 for (status, _) in self.builds.values_mut().filter(|(status, _)| *status == Building) {
                     *status = Error;
                 }
@@ -373,25 +374,26 @@ impl Model {
     }
 }
 
-async fn take(place: &Place, store: &mut Store, template: &TemplateId, step: &Step) -> bool {
+async fn apply(database: &TestDatabase, store: &mut Store, template: &TemplateId, step: &Operation) -> bool {
     let name = |tag: &u8| TAGS[usize::from(*tag)];
     match step {
-        Step::Request(n, tags) => {
+        Operation::Request(n, tags) => {
             let names: Vec<&str> = tags.iter().map(name).collect();
-            let wish = BuildRequest { wanted: Wanted::Template(template.clone()), ..request(100 + n, "", &names) };
-            store.request_build(wish, BuildLimits { templates: 9, builds: 9, tags: 9 }).await.is_ok()
+            let requested =
+                BuildRequest { wanted: BuildTarget::Template(template.clone()), ..request(100 + n, "", &names) };
+            store.request_build(requested, BuildLimits { templates: 9, builds: 9, tags: 9 }).await.is_ok()
         }
-        Step::Begin(n) => store.begin_build(id(100 + n), at(1)).await.is_ok(),
-        Step::Finish(n) => store.finish_build(id(100 + n), boot(*n), at(1)).await.is_ok(),
-        Step::Fail(n) => store.fail_build(id(100 + n), None, "no".into(), at(1)).await.is_ok(),
-        Step::Assign(n, tag) => store.assign_tags(id(100 + n), vec![name(tag).into()], 9, at(1)).await.is_ok(),
-        Step::Remove(tag) => {
+        Operation::Begin(n) => store.begin_build(id(100 + n), at(1)).await.is_ok(),
+        Operation::Finish(n) => store.finish_build(id(100 + n), boot(*n), at(1)).await.is_ok(),
+        Operation::Fail(n) => store.fail_build(id(100 + n), None, "no".into(), at(1)).await.is_ok(),
+        Operation::Assign(n, tag) => store.assign_tags(id(100 + n), vec![name(tag).into()], 9, at(1)).await.is_ok(),
+        Operation::Remove(tag) => {
             store.remove_tags(template.clone(), vec![name(tag).into()], at(1)).await.expect("remove") > 0
         }
-        Step::Delete(n) => store.delete_build(id(100 + n)).await.expect("delete"),
-        Step::Crash => {
+        Operation::Delete(n) => store.delete_build(id(100 + n)).await.expect("delete"),
+        Operation::Crash => {
             store.close().await;
-            *store = place.open().await;
+            *store = database.open().await;
             store.interrupt_builds(at(1)).await.is_ok()
         }
     }
@@ -401,16 +403,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_order_of_steps_breaks_the_rules(steps in prop::collection::vec(step(), 1..40)) {
+    fn random_operations_match_the_model(steps in prop::collection::vec(operation(), 1..40)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
         runtime.block_on(async {
-            let place = Place::new();
-            let mut store = place.furnished().await;
+            let database = TestDatabase::new();
+            let mut store = database.populated().await;
             let template = store.request_build(request(50, "mine", &["default"]), LIMITS).await.expect("request");
             store.fail_build(id(50), None, String::new(), at(0)).await.expect("a template without a build");
             let mut model = Model::default();
             for step in &steps {
-                let (wanted, done) = (model.take(step), take(&place, &mut store, &template, step).await);
+                let (wanted, done) = (model.apply(step), apply(&database, &mut store, &template, step).await);
                 prop_assert_eq!(wanted, done, "{:?}", step);
                 let tags: BTreeMap<String, BuildId> =
                     model.tags.iter().map(|(tag, n)| (TAGS[usize::from(*tag)].to_owned(), id(100 + n))).collect();

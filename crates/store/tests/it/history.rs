@@ -1,4 +1,4 @@
-//! Whatever sequence of operations, then a reopening: the same content, and the state machine kept.
+//! Random sequences of operations and reopenings: the content is kept and follows the state machine.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use cabana_types::SandboxId;
 use cabana_types::sandbox::{EndCause, State, Transition};
 use proptest::prelude::*;
 
-use crate::{Place, at, idempotency, key_id, sandbox, sandbox_id, team, template_id};
+use crate::{TestDatabase, at, idempotency, key_id, sandbox, sandbox_id, team, template_id};
 
 #[derive(Debug, Clone)]
 enum Operation {
@@ -66,13 +66,13 @@ async fn content(store: &Store) -> Content {
     };
     Content {
         sandboxes,
-        living: store.living().await.expect("living"),
+        living: store.live_sandboxes().await.expect("living"),
         events: store.events(&query).await.expect("events"),
         template: store.template(&template_id()).await.expect("template"),
     }
 }
 
-/// Applies an operation and keeps a model of the states beside it.
+/// Applies an operation to the store and to a model of the states.
 async fn apply(store: &Store, model: &mut BTreeMap<SandboxId, (State, i64)>, operation: Operation, clock: i64) {
     let mut check = |n: u8, transition: Transition, ok: bool| {
         let next = model.get(&sandbox_id(n)).and_then(|(state, _)| state.apply(transition).ok());
@@ -84,8 +84,8 @@ async fn apply(store: &Store, model: &mut BTreeMap<SandboxId, (State, i64)>, ope
     match operation {
         Operation::Insert(n, keyed) => {
             let known = model.contains_key(&sandbox_id(n));
-            let wish = Sandbox { idempotency: if keyed { idempotency("key") } else { None }, ..sandbox(n) };
-            if let Ok(cabana_store::Inserted::New) = store.insert_sandbox(wish, key_id(1), u32::MAX).await {
+            let requested = Sandbox { idempotency: if keyed { idempotency("key") } else { None }, ..sandbox(n) };
+            if let Ok(cabana_store::Inserted::New) = store.insert_sandbox(requested, key_id(1), u32::MAX).await {
                 assert!(!known, "written over");
                 model.insert(sandbox_id(n), (State::Creating, clock));
             }
@@ -127,19 +127,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_was_answered_is_there_after_a_reopening(operations in proptest::collection::vec(operation(), 1..40)) {
+    fn acknowledged_changes_survive_reopening(operations in proptest::collection::vec(operation(), 1..40)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
         runtime.block_on(async {
-            let place = Place::new();
-            let mut store = place.furnished().await;
+            let database = TestDatabase::new();
+            let mut store = database.populated().await;
             let mut model = BTreeMap::new();
             for (clock, operation) in (0i64..).zip(operations) {
                 let crash = matches!(operation, Operation::Crash);
                 apply(&store, &mut model, operation, clock).await;
                 if crash {
-                    // Not closed: like a server that was killed.
+                    // Not closed, as if the server was killed.
                     let before = content(&store).await;
-                    store = place.open().await;
+                    store = database.open().await;
                     assert_eq!(content(&store).await, before);
                 }
             }
@@ -149,7 +149,7 @@ proptest! {
                 assert_eq!(stored, model.get(&sandbox_id(n)).map(|(state, _)| state));
             }
             store.close().await;
-            assert_eq!(content(&place.open().await).await, before);
+            assert_eq!(content(&database.open().await).await, before);
         });
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use cabana_store::{Given, Group, Order, Position, Sandbox, SandboxQuery, Store};
+use cabana_store::{Group, Order, Position, ProvidedTemplate, Sandbox, SandboxQuery, Store};
 use cabana_types::TemplateId;
 
-use crate::{Place, at, build, given, insert, other_team, sandbox, sandbox_id, team, template_id};
+use crate::{TestDatabase, at, build, given, insert, other_team, sandbox, sandbox_id, team, template_id};
 
 fn all() -> SandboxQuery {
     SandboxQuery {
@@ -31,8 +31,8 @@ fn numbers(rows: &[Sandbox]) -> Vec<u8> {
 
 #[tokio::test]
 async fn filters() {
-    let place = Place::new();
-    let store = place.furnished().await;
+    let database = TestDatabase::new();
+    let store = database.populated().await;
     for n in 1..=4u8 {
         running(&store, n, i64::from(n)).await;
     }
@@ -54,10 +54,10 @@ async fn filters() {
 }
 
 #[tokio::test]
-async fn pages_neither_repeat_nor_hide() {
-    let place = Place::new();
-    let store = place.furnished().await;
-    // Several start in the same instant: the id decides.
+async fn pages_have_no_repeats_or_gaps() {
+    let database = TestDatabase::new();
+    let store = database.populated().await;
+    // Several start at the same time: the id is the tie-breaker.
     for n in 1..=9u8 {
         running(&store, n, i64::from(n / 3)).await;
     }
@@ -75,12 +75,12 @@ async fn pages_neither_repeat_nor_hide() {
     }
 }
 
-/// What happens between two pages: numbers that end, and when others start.
+/// Changes between two pages: sandboxes that end, and start times of new ones.
 type Between = (Vec<u8>, Vec<i64>);
 
 async fn page_through(order: Order, limit: u32, before: Vec<i64>, steps: Vec<Between>) {
-    let place = Place::new();
-    let store = place.furnished().await;
+    let database = TestDatabase::new();
+    let store = database.populated().await;
     let (mut next, mut up) = (0u8, vec![]);
     for second in before {
         next += 1;
@@ -116,7 +116,7 @@ async fn page_through(order: Order, limit: u32, before: Vec<i64>, steps: Vec<Bet
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
     #[test]
-    fn pages_are_stable_while_sandboxes_come_and_go(
+    fn pages_are_stable_under_concurrent_changes(
         ascending in proptest::bool::ANY,
         limit in 1u32..5,
         before in proptest::collection::vec(0i64..6, 0..12),
@@ -133,8 +133,8 @@ proptest::proptest! {
 
 #[tokio::test]
 async fn templates_are_found_by_id_alias_and_namespace() {
-    let place = Place::new();
-    let store = place.furnished().await;
+    let database = TestDatabase::new();
+    let store = database.populated().await;
     let base = store.template(&template_id()).await.expect("read").expect("base");
     assert_eq!(base.aliases, ["base"]);
     assert_eq!(base.namespace, "default");
@@ -147,7 +147,7 @@ async fn templates_are_found_by_id_alias_and_namespace() {
     }
     // The same build again changes nothing; another build becomes the one that new sandboxes start from.
     for n in [1, 2] {
-        let given = Given { id: TemplateId::from_random([7; 20]), ..given(n) };
+        let given = ProvidedTemplate { id: TemplateId::from_random([7; 20]), ..given(n) };
         let id = store.ensure_template(given).await.expect("ensure");
         assert_eq!(id, template_id());
         let base = store.template(&id).await.expect("read").expect("base");

@@ -1,4 +1,4 @@
-//! The store as its users see it, on real files.
+//! Black-box tests of the store on real files.
 
 mod build_logs;
 mod builds;
@@ -12,18 +12,18 @@ mod writing;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use cabana_store::{ApiKey, Boot, Build, BuildStatus, Given, Idempotency, Inserted, Sandbox, Store, Team};
+use cabana_store::{ApiKey, Boot, Build, BuildStatus, Idempotency, Inserted, ProvidedTemplate, Sandbox, Store, Team};
 use cabana_types::sandbox::State;
 use cabana_types::{BuildId, KeyId, LifecyclePolicy, Resources, SandboxId, Secret, TeamId, TemplateId, Traffic};
 use jiff::Timestamp;
 
-/// A database in a directory of its own.
-struct Place {
+/// A database in its own directory.
+struct TestDatabase {
     _dir: tempfile::TempDir,
     path: PathBuf,
 }
 
-impl Place {
+impl TestDatabase {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("temporary directory");
         let path = dir.path().join("cabana.db");
@@ -35,9 +35,9 @@ impl Place {
     }
 
     /// A store with a team, a key and a template.
-    async fn furnished(&self) -> Store {
+    async fn populated(&self) -> Store {
         let store = self.open().await;
-        assert!(store.found(team(), key(1)).await.expect("found"));
+        assert!(store.create_first_team(team(), key(1)).await.expect("found"));
         assert_eq!(store.ensure_template(given(1)).await.expect("template"), template_id());
         store
     }
@@ -73,8 +73,8 @@ fn template_id() -> TemplateId {
 }
 
 /// The template `base` with a finished build.
-fn given(n: u8) -> Given {
-    Given {
+fn given(n: u8) -> ProvidedTemplate {
+    ProvidedTemplate {
         id: template_id(),
         team: team().id,
         alias: "base".into(),

@@ -1,39 +1,39 @@
-//! Opening: what is there, what is refused.
+//! Opening databases: new ones, old versions, and files that are refused.
 
 use std::os::unix::fs::PermissionsExt;
 
 use cabana_store::{Boot, CacheKind, Error, Store};
 use sqlx::Connection;
 
-use crate::{Place, key, team};
+use crate::{TestDatabase, key, team};
 
 #[tokio::test]
-async fn the_first_team_is_founded_once() {
-    let place = Place::new();
-    let store = place.furnished().await;
-    assert!(!store.found(team(), key(2)).await.expect("found"), "a second start founds nothing");
+async fn the_first_team_is_created_once() {
+    let database = TestDatabase::new();
+    let store = database.populated().await;
+    assert!(!store.create_first_team(team(), key(2)).await.expect("found"), "the second call changes nothing");
     assert_eq!(store.teams().await.expect("teams"), [team()]);
     assert_eq!(store.keys().await.expect("keys"), [key(1)]);
 }
 
 #[tokio::test]
-async fn nobody_else_may_read_the_files() {
-    let place = Place::new();
-    let _store = place.furnished().await;
+async fn files_are_private() {
+    let database = TestDatabase::new();
+    let _store = database.populated().await;
     for file in ["cabana.db", "cabana.db-wal", "cabana.db-shm"] {
-        let path = place.path.with_file_name(file);
+        let path = database.path.with_file_name(file);
         let mode = std::fs::metadata(&path).expect(file).permissions().mode();
         assert_eq!(mode & 0o077, 0, "{file} has mode {mode:o}");
     }
 }
 
 #[tokio::test]
-async fn a_database_of_a_newer_cabana_is_refused() {
-    let place = Place::new();
-    place.furnished().await.close().await;
+async fn databases_of_newer_versions_are_refused() {
+    let database = TestDatabase::new();
+    database.populated().await.close().await;
     let mut connection = {
         use sqlx::ConnectOptions;
-        sqlx::sqlite::SqliteConnectOptions::new().filename(&place.path).connect().await.expect("connect")
+        sqlx::sqlite::SqliteConnectOptions::new().filename(&database.path).connect().await.expect("connect")
     };
     sqlx::query(
         "insert into _sqlx_migrations (version, description, success, checksum, execution_time) values (9000, 'x', 1, x'00', 0)",
@@ -42,37 +42,37 @@ async fn a_database_of_a_newer_cabana_is_refused() {
     .await
     .expect("a migration from the future");
     drop(connection);
-    let error = cabana_store::Store::open(&place.path).await.expect_err("newer");
+    let error = cabana_store::Store::open(&database.path).await.expect_err("newer");
     assert!(matches!(error, Error::NewerSchema { version: 9000, .. }), "{error:?}");
     assert!(error.to_string().contains("written by a newer Cabana"), "{error}");
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_refused_and_left_alone() {
-    let place = Place::new();
+async fn other_files_are_refused_and_left_unchanged() {
+    let database = TestDatabase::new();
     let text = "this is my shopping list, not a database. ".repeat(100);
-    std::fs::write(&place.path, &text).expect("write");
-    let error = cabana_store::Store::open(&place.path).await.expect_err("not a database");
+    std::fs::write(&database.path, &text).expect("write");
+    let error = cabana_store::Store::open(&database.path).await.expect_err("not a database");
     assert!(matches!(error, Error::Open { .. } | Error::Corrupt { .. }), "{error:?}");
-    assert_eq!(std::fs::read_to_string(&place.path).expect("read"), text);
+    assert_eq!(std::fs::read_to_string(&database.path).expect("read"), text);
 }
 
 #[tokio::test]
 async fn settings_and_closing() {
-    let place = Place::new();
-    let store = place.open().await;
+    let database = TestDatabase::new();
+    let store = database.open().await;
     assert_eq!(store.setting("a").await.expect("read"), None);
     store.set_setting("a", "1".into()).await.expect("write");
     store.set_setting("a", "2".into()).await.expect("write");
     assert_eq!(store.setting("a").await.expect("read").as_deref(), Some("2"));
     store.close().await;
     assert!(matches!(store.set_setting("a", "3".into()).await, Err(Error::Closed)));
-    let again = place.open().await;
+    let again = database.open().await;
     assert_eq!(again.setting("a").await.expect("read").as_deref(), Some("2"));
 }
 
-/// A database of the first version with these rows, opened by this one.
-async fn taken_up(rows: &[&'static str]) -> (tempfile::TempDir, Store) {
+/// Opens a database of the first version that has these rows.
+async fn migrated(rows: &[&'static str]) -> (tempfile::TempDir, Store) {
     let dir = tempfile::tempdir().expect("directory");
     let old = dir.path().join("migrations");
     std::fs::create_dir(&old).expect("directory");
@@ -91,8 +91,8 @@ async fn taken_up(rows: &[&'static str]) -> (tempfile::TempDir, Store) {
 }
 
 #[tokio::test]
-async fn a_database_of_the_first_version_is_taken_up() {
-    let (_dir, store) = taken_up(&[
+async fn sandboxes_of_the_first_version_are_migrated() {
+    let (_dir, store) = migrated(&[
         "insert into teams values ('default', 'default', 0)",
         "insert into api_keys values ('aaaaaaaaaaaaaaaaaaaa', 'default', zeroblob(32), 'first', 'e2b_aa', 'aaaa', 0, null)",
         "insert into sandboxes values ('i1', 'default', 'tttttttttttttttttttt', '00000000-0000-4000-8000-000000000000', null,
@@ -107,8 +107,8 @@ async fn a_database_of_the_first_version_is_taken_up() {
 }
 
 #[tokio::test]
-async fn templates_of_the_first_version_are_taken_up() {
-    let (_dir, store) = taken_up(&[
+async fn templates_of_the_first_version_are_migrated() {
+    let (_dir, store) = migrated(&[
         "insert into teams values ('default', 'default', 0)",
         "insert into templates values ('tttttttttttttttttttt', 'default', 1, 3, 512, 1024, null, 5, 6, 0, null)",
         "insert into template_aliases values ('default', 'base', 'tttttttttttttttttttt')",
@@ -135,13 +135,13 @@ async fn templates_of_the_first_version_are_taken_up() {
 }
 
 #[tokio::test]
-async fn keys_of_the_build_cache_get_their_kind_from_their_prefix() {
+async fn cache_keys_are_migrated_to_kinds() {
     use sqlx::ConnectOptions;
-    let place = Place::new();
-    place.furnished().await.close().await;
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&place.path);
+    let database = TestDatabase::new();
+    database.populated().await.close().await;
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&database.path);
     let mut connection = options.connect().await.expect("connect");
-    // As the version before left it.
+    // As left by the previous version.
     sqlx::raw_sql(
         "drop table layers;
          create table layers (key text primary key, used_at integer not null) strict, without rowid;
@@ -152,7 +152,7 @@ async fn keys_of_the_build_cache_get_their_kind_from_their_prefix() {
     .await
     .expect("an older database");
     connection.close().await.expect("close");
-    let store = place.open().await;
+    let store = database.open().await;
     for (kind, used_at) in [(CacheKind::Layer, 1), (CacheKind::Image, 2), (CacheKind::Start, 3)] {
         let at = jiff::Timestamp::from_microsecond(used_at).expect("time");
         assert_eq!(store.cache_by_use(kind).await.expect("list"), [("abc".to_owned(), at)]);

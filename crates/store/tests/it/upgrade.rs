@@ -1,25 +1,25 @@
-//! Opening a database of an earlier version: what its rows said still holds.
+//! Migrating a database of an earlier version keeps the meaning of its rows.
 
 use cabana_store::Store;
 use cabana_types::SandboxId;
 use cabana_types::sandbox::{EndCause, Kept, State};
 use sqlx::ConnectOptions;
 
-use crate::Place;
+use crate::TestDatabase;
 
 const MIGRATION_5: &str = include_str!("../fixtures/migration-5.sql");
 
 #[tokio::test]
-async fn sandboxes_templates_and_snapshots_of_migration_5_are_kept() {
-    let place = Place::new();
-    // The tables of a dump are in alphabetical order, not in that of their references.
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&place.path).create_if_missing(true);
+async fn rows_of_migration_5_are_kept() {
+    let database = TestDatabase::new();
+    // The tables of a dump are in alphabetical order, which violates foreign keys.
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&database.path).create_if_missing(true);
     let options = options.foreign_keys(false);
     let mut connection = options.connect().await.expect("connect");
     sqlx::raw_sql(MIGRATION_5).execute(&mut connection).await.expect("the dump is valid");
     drop(connection);
 
-    let store = Store::open(&place.path).await.expect("it is migrated");
+    let store = Store::open(&database.path).await.expect("it is migrated");
     assert_eq!(state(&store, "iampmq3kktrz3sfj9lg2q").await, State::Running);
     assert!(matches!(state(&store, "ii9nshd9iird0vm69jqc3").await, State::Paused { kept: Kept::Ram, .. }));
     assert!(matches!(state(&store, "i8f0k63so7witx6rc7byh").await, State::Paused { kept: Kept::Disk, .. }));
@@ -29,17 +29,17 @@ async fn sandboxes_templates_and_snapshots_of_migration_5_are_kept() {
     ));
     assert_eq!(state(&store, "ib44kytl07jjjzenf3fed").await, State::Failed { cause: EndCause::GuestDied });
     assert!(matches!(state(&store, "ie3mz7f2q5pnugxbz6vmg").await, State::Ended { cause: EndCause::Killed { .. } }));
-    assert_eq!(store.living().await.expect("living").len(), 5);
+    assert_eq!(store.live_sandboxes().await.expect("living").len(), 5);
 
     let team = store.teams().await.expect("teams")[0].id.clone();
     let templates = store.templates(&team).await.expect("templates");
     assert_eq!(templates.len(), 2);
     assert_eq!(store.keys().await.expect("keys").len(), 1);
 
-    // It is a database of this version now: opening it again changes nothing.
+    // It has been migrated: opening it again changes nothing.
     store.close().await;
-    let again = Store::open(&place.path).await.expect("it opens again");
-    assert_eq!(again.living().await.expect("living").len(), 5);
+    let again = Store::open(&database.path).await.expect("it opens again");
+    assert_eq!(again.live_sandboxes().await.expect("living").len(), 5);
 }
 
 async fn state(store: &Store, id: &str) -> State {

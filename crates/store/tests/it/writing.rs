@@ -1,10 +1,10 @@
-//! Steps, idempotency, and many writers at once.
+//! Transitions, idempotency and concurrent writers.
 
 use cabana_store::{Error, EventQuery, Inserted, Order, Sandbox, Store, event};
 use cabana_supervisor::Supervisor;
 use cabana_types::sandbox::{EndCause, State};
 
-use crate::{Place, at, given, idempotency, insert, key, key_id, sandbox, sandbox_id, team, template_id};
+use crate::{TestDatabase, at, given, idempotency, insert, key, key_id, sandbox, sandbox_id, team, template_id};
 
 fn events_of(sandbox: &Sandbox) -> EventQuery {
     EventQuery {
@@ -20,87 +20,87 @@ fn events_of(sandbox: &Sandbox) -> EventQuery {
 }
 
 #[tokio::test]
-async fn a_life_is_told_by_its_events() {
-    let place = Place::new();
-    let store = place.furnished().await;
-    let wish = sandbox(1);
-    insert(&store, wish.clone()).await;
-    assert_eq!(store.sandbox(&wish.id).await.expect("read"), Some(wish.clone()));
+async fn events_record_every_transition() {
+    let database = TestDatabase::new();
+    let store = database.populated().await;
+    let requested = sandbox(1);
+    insert(&store, requested.clone()).await;
+    assert_eq!(store.sandbox(&requested.id).await.expect("read"), Some(requested.clone()));
 
-    let up = store.started(wish.id.clone(), at(1), at(301)).await.expect("up");
+    let up = store.started(requested.id.clone(), at(1), at(301)).await.expect("up");
     assert_eq!((up.state.clone(), up.started_at, up.end_at), (State::Running, Some(at(1)), at(301)));
-    assert_eq!(store.sandbox(&wish.id).await.expect("read"), Some(up));
+    assert_eq!(store.sandbox(&requested.id).await.expect("read"), Some(up));
     let template = store.template(&template_id()).await.expect("read").expect("template");
     assert_eq!((template.spawn_count, template.last_spawned_at), (1, Some(at(1))));
 
-    store.set_end_at(wish.id.clone(), at(400), false, at(2)).await.expect("timeout");
-    store.set_end_at(wish.id.clone(), at(500), false, at(3)).await.expect("timeout");
-    let kept = store.set_end_at(wish.id.clone(), at(100), true, at(4)).await.expect("extend");
+    store.set_end_at(requested.id.clone(), at(400), false, at(2)).await.expect("timeout");
+    store.set_end_at(requested.id.clone(), at(500), false, at(3)).await.expect("timeout");
+    let kept = store.set_end_at(requested.id.clone(), at(100), true, at(4)).await.expect("extend");
     assert_eq!(kept.end_at, at(500), "extending never shortens");
 
-    let late = store.expire(wish.id.clone(), at(400), at(400)).await.expect("too early");
-    assert_eq!((late.state, late.end_at), (State::Running, at(500)), "it got another time meanwhile");
-    store.expire(wish.id.clone(), at(500), at(500)).await.expect("expire");
-    let refused = store.end(wish.id.clone(), EndCause::GuestDied, at(501)).await.expect_err("ending already");
+    let late = store.expire(requested.id.clone(), at(400), at(400)).await.expect("too early");
+    assert_eq!((late.state, late.end_at), (State::Running, at(500)), "its timeout was changed since");
+    store.expire(requested.id.clone(), at(500), at(500)).await.expect("expire");
+    let refused = store.end(requested.id.clone(), EndCause::GuestDied, at(501)).await.expect_err("ending already");
     assert!(matches!(refused, Error::Refused(_)), "{refused:?}");
-    let refused = store.set_end_at(wish.id.clone(), at(900), false, at(501)).await.expect_err("ending already");
+    let refused = store.set_end_at(requested.id.clone(), at(900), false, at(501)).await.expect_err("ending already");
     assert!(matches!(refused, Error::NotRunning { state: "ending", .. }), "{refused:?}");
 
-    let tombstone = store.removed(wish.id.clone(), at(502)).await.expect("removed");
+    let tombstone = store.removed(requested.id.clone(), at(502)).await.expect("removed");
     assert_eq!(tombstone.state, State::Ended { cause: EndCause::Expired });
-    assert_eq!((&tombstone.access_token, tombstone.env_vars.len()), (&None, 0), "secrets are forgotten");
+    assert_eq!((&tombstone.access_token, tombstone.env_vars.len()), (&None, 0), "secrets are deleted");
     assert_eq!(tombstone.traffic.token, None);
-    assert_eq!(store.sandbox(&wish.id).await.expect("read"), Some(tombstone));
+    assert_eq!(store.sandbox(&requested.id).await.expect("read"), Some(tombstone));
 
-    let told = store.events(&events_of(&wish)).await.expect("events");
-    let kinds: Vec<&str> = told.iter().map(|e| e.kind.as_str()).collect();
+    let events = store.events(&events_of(&requested)).await.expect("events");
+    let kinds: Vec<&str> = events.iter().map(|e| e.kind.as_str()).collect();
     assert_eq!(kinds, [event::REQUESTED, event::CREATED, event::UPDATED, event::ENDING, event::KILLED]);
-    assert_eq!(told[2].data["endAt"], at(500).to_string(), "repeated timeouts are one event");
-    assert_eq!(told[4].data["cause"]["kind"], "expired");
-    assert_eq!(told[4].data["reason"], "reached its timeout and was killed");
+    assert_eq!(events[2].data["endAt"], at(500).to_string(), "repeated timeouts are coalesced");
+    assert_eq!(events[4].data["cause"]["kind"], "expired");
+    assert_eq!(events[4].data["reason"], "reached its timeout and was killed");
 }
 
 #[tokio::test]
 async fn events_of_one_sandbox_are_bounded() {
-    let place = Place::new();
-    let store = place.furnished().await;
+    let database = TestDatabase::new();
+    let store = database.populated().await;
     insert(&store, sandbox(1)).await;
     for n in 0..150 {
         store.note(sandbox_id(1), "oom", serde_json::json!({ "oomKills": n }), at(n)).await.expect("note");
         store.note(sandbox_id(1), "timeout", serde_json::json!({}), at(n)).await.expect("note");
     }
-    let told = store.events(&events_of(&sandbox(1))).await.expect("events");
-    assert_eq!(told.len(), event::MAX_PER_SANDBOX as usize);
-    assert_eq!(told.last().expect("last").at, at(149), "the newest stay");
+    let events = store.events(&events_of(&sandbox(1))).await.expect("events");
+    assert_eq!(events.len(), event::MAX_PER_SANDBOX as usize);
+    assert_eq!(events.last().expect("last").at, at(149), "the newest stay");
 }
 
 #[tokio::test]
-async fn an_idempotency_key_finds_its_sandbox() {
-    let place = Place::new();
-    let store = place.furnished().await;
-    let wish = Sandbox { idempotency: idempotency("k"), ..sandbox(1) };
-    insert(&store, wish.clone()).await;
+async fn idempotency_keys_find_their_sandbox() {
+    let database = TestDatabase::new();
+    let store = database.populated().await;
+    let requested = Sandbox { idempotency: idempotency("k"), ..sandbox(1) };
+    insert(&store, requested.clone()).await;
     let twin = Sandbox { idempotency: idempotency("k"), ..sandbox(2) };
     match store.insert_sandbox(twin.clone(), key_id(1), u32::MAX).await.expect("insert") {
-        Inserted::Known(known) => assert_eq!(*known, wish),
+        Inserted::Known(known) => assert_eq!(*known, requested),
         Inserted::New | Inserted::Full => panic!("made twice"),
     }
     assert_eq!(store.sandbox(&twin.id).await.expect("read"), None);
-    // A failed creation frees the key once it is swept.
-    store.end(wish.id.clone(), EndCause::CreateFailed { message: "no".into() }, at(1)).await.expect("end");
-    store.removed(wish.id.clone(), at(2)).await.expect("removed");
+    // A failed creation frees the key once it is removed.
+    store.end(requested.id.clone(), EndCause::CreateFailed { message: "no".into() }, at(1)).await.expect("end");
+    store.removed(requested.id.clone(), at(2)).await.expect("removed");
     insert(&store, twin).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_writers_share_transactions_and_a_failed_one_harms_no_other() {
-    let place = Place::new();
-    let store = place.furnished().await;
+async fn a_failed_write_does_not_affect_its_batch() {
+    let database = TestDatabase::new();
+    let store = database.populated().await;
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..200u8 {
         let store = store.clone();
         tasks.spawn(async move {
-            // Every third one breaks a constraint after it has written something.
+            // Every third one violates a constraint after it has written something.
             if n % 3 == 0 {
                 let mut broken = sandbox(n);
                 broken.team = "nobody".parse().expect("id");
@@ -115,13 +115,13 @@ async fn many_writers_share_transactions_and_a_failed_one_harms_no_other() {
         done.expect("task");
     }
     assert_eq!(store.running_count(&team().id).await.expect("count"), 133);
-    assert_eq!(store.living().await.expect("living").len(), 133);
+    assert_eq!(store.live_sandboxes().await.expect("living").len(), 133);
 }
 
 #[tokio::test]
-async fn old_tombstones_are_forgotten_with_their_events() {
-    let place = Place::new();
-    let store = place.furnished().await;
+async fn old_tombstones_are_purged_with_their_events() {
+    let database = TestDatabase::new();
+    let store = database.populated().await;
     for n in 1..=5u8 {
         insert(&store, sandbox(n)).await;
         if n < 5 {
@@ -135,13 +135,13 @@ async fn old_tombstones_are_forgotten_with_their_events() {
     assert!(store.sandbox(&sandbox_id(1)).await.expect("read").is_none());
     assert!(store.events(&events_of(&sandbox(1))).await.expect("events").is_empty());
     assert!(store.sandbox(&sandbox_id(4)).await.expect("read").is_some());
-    assert!(store.sandbox(&sandbox_id(5)).await.expect("read").is_some(), "living ones stay whatever their age");
+    assert!(store.sandbox(&sandbox_id(5)).await.expect("read").is_some(), "sandboxes that have not ended are kept");
 }
 
 #[tokio::test]
-async fn the_newest_tombstones_are_kept_up_to_a_number() {
-    let place = Place::new();
-    let store = place.furnished().await;
+async fn the_newest_tombstones_are_kept() {
+    let database = TestDatabase::new();
+    let store = database.populated().await;
     for n in 1..=6u8 {
         insert(&store, sandbox(n)).await;
         store.end(sandbox_id(n), EndCause::Lost, at(i64::from(n))).await.expect("end");
@@ -154,26 +154,26 @@ async fn the_newest_tombstones_are_kept_up_to_a_number() {
 }
 
 #[tokio::test]
-async fn a_panic_of_the_writer_ends_the_process_with_a_reason() {
-    let place = Place::new();
+async fn a_panic_of_the_writer_is_fatal() {
+    let database = TestDatabase::new();
     let supervisor = Supervisor::new();
-    let store = Store::open_supervised(&place.path, &supervisor).await.expect("open");
-    assert!(store.found(team(), key(1)).await.expect("found"));
+    let store = Store::open_supervised(&database.path, &supervisor).await.expect("open");
+    assert!(store.create_first_team(team(), key(1)).await.expect("found"));
     assert!(supervisor.inject_panic("store writer"));
     let fatal = supervisor.fatal().await;
     assert_eq!((fatal.task, fatal.reason.as_str()), ("store writer", "panicked: injected by a test"));
     let refused = store.ensure_template(given(1)).await.expect_err("nobody writes");
     assert!(matches!(refused, Error::Closed), "{refused:?}");
-    // What was written is there, and can still be closed and opened again.
+    // Committed data is kept, and the database can still be closed and opened.
     store.close().await;
-    assert!(!place.open().await.found(team(), key(1)).await.expect("found"));
+    assert!(!database.open().await.create_first_team(team(), key(1)).await.expect("found"));
 }
 
 #[tokio::test]
-async fn closing_is_no_failure() {
-    let place = Place::new();
+async fn closing_is_not_a_failure() {
+    let database = TestDatabase::new();
     let supervisor = Supervisor::new();
-    let store = Store::open_supervised(&place.path, &supervisor).await.expect("open");
+    let store = Store::open_supervised(&database.path, &supervisor).await.expect("open");
     store.close().await;
     store.close().await;
     assert!(matches!(store.ensure_template(given(1)).await, Err(Error::Closed)));
