@@ -1,4 +1,4 @@
-//! The names and addresses of everything a server makes, derived from its instance name and address block.
+//! Names and addresses of a server's network objects, derived from its instance name and address block.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -59,47 +59,47 @@ impl Addressing {
         (offset % 4 == 2 && (1..=MOST_SLOTS).contains(&index)).then_some(index)
     }
 
-    /// What the names of the host's ends start with. No other instance's prefix starts with it, for `-` ends it.
+    /// Name prefix of the host's ends. The final `-` makes the prefixes of different instances distinct.
     pub(crate) fn link_prefix(&self) -> String {
         format!("cb{}-", self.instance)
     }
 
-    /// The interface that is the host's end of a slot.
+    /// Interface name of the host's end of a slot.
     pub(crate) fn link(&self, index: u32) -> String {
         format!("cb{}-{index}", self.instance)
     }
 
-    /// The slot whose host's end has this name.
+    /// The slot of a host's end, by its interface name.
     pub(crate) fn index_of_link(&self, name: &str) -> Option<u32> {
         parse_index(name.strip_prefix(&self.link_prefix())?)
     }
 
-    /// The packet filter's table.
+    /// Name of the packet filter's table.
     pub(crate) fn table(&self) -> String {
         format!("cabana_{}", self.instance)
     }
 
-    /// The interface group of links about to be deleted: one request then deletes all of them.
+    /// Interface group of links that are being deleted: one request deletes the whole group.
     pub(crate) fn deletion_group(&self) -> u32 {
         0x0cab_0000 | u32::from(self.block.octets()[1])
     }
 
-    /// Where namespaces are pinned.
+    /// Directory in which namespaces are pinned.
     pub(crate) fn pins(&self) -> &Path {
         &self.pins
     }
 
-    /// The file over which a slot's namespace is mounted.
+    /// File over which a slot's namespace is mounted.
     pub(crate) fn pin(&self, index: u32) -> PathBuf {
         self.pins.join(index.to_string())
     }
 
-    /// The file that says that a slot has no internet, for the server after this one.
+    /// Marker file of a slot without internet access, for the next server.
     pub(crate) fn offline_mark(&self, index: u32) -> PathBuf {
         self.pins.join(format!("{index}.offline"))
     }
 
-    /// The slot to which a file beside the pins belongs.
+    /// The slot that a file in the pin directory belongs to.
     pub(crate) fn index_of_file(&self, name: &str) -> Option<u32> {
         parse_index(name.strip_suffix(".offline").unwrap_or(name))
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_and_names_lead_back_to_their_slot() {
+    fn addresses_and_names_map_to_their_slot() {
         let addressing = addressing("abcd");
         for index in 1..=MOST_SLOTS {
             assert_eq!(addressing.index_of(addressing.address(index)), Some(index));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_names_are_not_ours() {
+    fn foreign_names_are_ignored() {
         let addressing = addressing("a");
         for name in ["cbab-1", "cba-", "cba-0", "cba-01", "cba-+1", "cba-2048", "cb-1", "eth0", "cba-1x"] {
             assert_eq!(addressing.index_of_link(name), None, "{name}");

@@ -1,5 +1,5 @@
-//! Which /16 of `100.96.0.0/12` a server uses: several servers on one machine must not overlap, nor may they take
-//! addresses that the machine already has routes to.
+//! Selects the /16 of `100.96.0.0/12` that a server uses: servers on one machine must not overlap, nor use
+//! addresses that the machine has routes to.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -16,7 +16,7 @@ use crate::Error;
 use crate::addressing::BLOCK_PREFIX;
 use crate::links::{Links, Route};
 
-/// The claim of a server to a block. It lasts until given up, beyond the end of the process: sandboxes outlive it.
+/// A server's claim to a block. It outlives the process, because sandboxes do.
 #[derive(Debug)]
 pub struct BlockLease {
     dir: PathBuf,
@@ -30,7 +30,7 @@ impl BlockLease {
         self.block
     }
 
-    /// Lets others have the block; for when nothing of the server is left on the machine.
+    /// Frees the block; for when nothing of the server is left on the machine.
     pub async fn give_up(self) -> Result<(), Error> {
         let give_up = move || {
             let _guard = lock(&self.dir)?;
@@ -44,9 +44,9 @@ impl BlockLease {
     }
 }
 
-/// Picks the block of the server whose data is in `owner`: the one it remembers or already has, else a free one. A
-/// block is named after a file in `dir` that holds its owner's data directory, and is free again when that directory is
-/// gone.
+/// Claims the block of the server whose data is in `owner`: its previous one if possible, else a free one. A claim is a
+/// file in `dir` that is named after the block and contains its owner's data directory; it is free again when that
+/// directory is gone.
 pub async fn claim_block(
     dir: &Path,
     owner: &Path,
@@ -78,14 +78,15 @@ fn claim(dir: PathBuf, owner: PathBuf, remembered: Option<Ipv4Addr>, routes: &[R
     }
     let remembered = remembered.filter(|block| own == Some(*block) || free.contains(block));
     let clear = || free.iter().copied().find(|block| !routes.iter().any(|route| overlaps(route, *block)));
-    // A route to much more than the block (100.64.0.0/10, where providers use it) gives way to our more exact ones.
+    // A route much wider than the block (100.64.0.0/10, where providers use it) has lower precedence than our more
+    // specific ones.
     let behind_wide = || {
         let found = free
             .iter()
             .copied()
             .find(|block| !routes.iter().any(|route| route.prefix >= BLOCK_PREFIX && overlaps(route, *block)));
         found.inspect(
-            |block| warn!(%block, "every address block overlaps a route of this machine; taking the least bad"),
+            |block| warn!(%block, "every address block overlaps a route of this machine; using one with the least overlap"),
         )
     };
     let block = remembered.or(own).or_else(clear).or_else(behind_wide).ok_or(Error::NoBlock)?;
@@ -99,7 +100,7 @@ fn overlaps(route: &Route, block: Ipv4Addr) -> bool {
     route.destination.to_bits() & mask == block.to_bits() & mask
 }
 
-/// Held while the claims are read or changed.
+/// Locks the claims while they are read or changed.
 fn lock(dir: &Path) -> Result<File, Error> {
     let path = dir.join("lock");
     let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn every_server_gets_its_own_and_keeps_it() {
+    fn servers_get_distinct_stable_blocks() {
         let temp = tempfile::tempdir().unwrap();
         let dir = temp.path().join("blocks");
         let data = |n: usize| {
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_route_does_not_stop_us() {
+    fn wide_routes_are_no_conflict() {
         let temp = tempfile::tempdir().unwrap();
         let routes = [route([100, 64, 0, 0], 10), route([100, 96, 0, 9], 32)];
         let lease = claim(temp.path().join("blocks"), temp.path().to_owned(), None, &routes).unwrap();
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_block_given_up_is_free() {
+    async fn released_blocks_are_free() {
         let temp = tempfile::tempdir().unwrap();
         let dir = temp.path().join("blocks");
         let lease = claim(dir.clone(), temp.path().to_owned(), None, &[]).unwrap();

@@ -1,4 +1,4 @@
-//! The thread that makes slots. It enters each new namespace to configure it and returns; a slot takes about 2 ms.
+//! The thread that creates slots. It enters each new namespace to configure it; a slot takes about 2 ms.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ struct Job {
 /// Sends jobs to the thread, which ends with the supervisor's scope.
 #[derive(Debug)]
 pub(crate) struct Builder {
-    // Never more jobs than slots.
+    // Bounded by the number of slots.
     jobs: mpsc::UnboundedSender<Job>,
 }
 
@@ -39,7 +39,7 @@ impl Builder {
             let (queue, home, addressing) = (Arc::clone(&queue), Arc::clone(&home), Arc::clone(&addressing));
             async move {
                 let mut queue = queue.lock().await;
-                // A thread that is started again inherits the namespace of whatever thread started it.
+                // A restarted thread inherits the namespace of the thread that started it.
                 let opened = namespace::enter(&home).and_then(|()| Links::open());
                 let host = opened.map_err(|e| chain(&e))?;
                 let worker = Worker { addressing, mtu, home, host };
@@ -49,7 +49,7 @@ impl Builder {
         Ok(Builder { jobs })
     }
 
-    /// Makes a slot. If it fails, nothing of it is left, except after [`Error::Interrupted`].
+    /// Creates a slot. If it fails, nothing of it is left, except after [`Error::Interrupted`].
     pub(crate) async fn build(&self, index: u32) -> Result<Slot, Error> {
         let (reply, built) = oneshot::channel();
         self.jobs.send(Job { index, reply }).map_err(|_| Error::Closed)?;
@@ -57,7 +57,7 @@ impl Builder {
     }
 }
 
-/// What the thread works with.
+/// State of the thread.
 struct Worker {
     addressing: Arc<Addressing>,
     mtu: u32,
@@ -66,11 +66,11 @@ struct Worker {
 }
 
 impl Worker {
-    /// Makes slots until it has to stop.
+    /// Creates slots until it is stopped.
     async fn run(&self, queue: &mut mpsc::UnboundedReceiver<Job>, stop: &CancellationToken) -> Result<(), Error> {
         while let Some(Job { index, reply }) = next(queue, stop).await {
             let built = self.build(index).await;
-            // A thread in the wrong namespace must not make another slot.
+            // The thread must not create another slot in the wrong namespace.
             namespace::enter(&self.home)?;
             // If the caller is gone, the server is ending and the next start deletes the slot.
             let _ = reply.send(built);
@@ -97,7 +97,7 @@ impl Worker {
         joined.map(|()| slot(&self.addressing, index, netns))
     }
 
-    /// Turns the host's end on, and returns when both ends carry packets.
+    /// Brings up the host's end, and returns when both ends carry packets.
     async fn join(&self, index: u32, inside: &Links) -> Result<(), Error> {
         let (link, gateway) = (self.addressing.link(index), self.addressing.gateway(index));
         namespace::harden(&link)?;
@@ -105,7 +105,7 @@ impl Worker {
         inside.sending(INSIDE).await
     }
 
-    /// The part that happens inside the new namespace.
+    /// Configures the new namespace from inside.
     async fn configure(&self, index: u32) -> Result<(OwnedFd, Links), Error> {
         let netns = namespace::pin(&self.addressing.pin(index))?;
         namespace::configure()?;
@@ -130,12 +130,12 @@ impl Worker {
         let link = self.host.delete(&[self.addressing.link(index)], self.addressing.deletion_group()).await;
         let pin = namespace::unpin(&self.addressing.pin(index));
         for e in [link, pin].into_iter().filter_map(Result::err) {
-            warn!(index, error = chain(&e), "cleaning up a slot that could not be made");
+            warn!(index, error = chain(&e), "cleaning up a slot that could not be created");
         }
     }
 }
 
-/// The next message of a queue. `None` if `stop` is cancelled and nothing waits.
+/// The next message of a queue; `None` if `stop` is cancelled and the queue is empty.
 pub(crate) async fn next<T>(queue: &mut mpsc::UnboundedReceiver<T>, stop: &CancellationToken) -> Option<T> {
     let message = tokio::select! {
         biased;
@@ -149,7 +149,7 @@ pub(crate) async fn next<T>(queue: &mut mpsc::UnboundedReceiver<T>, stop: &Cance
     message
 }
 
-/// A slot around its namespace.
+/// Makes a slot of its namespace.
 pub(crate) fn slot(addressing: &Addressing, index: u32, netns: OwnedFd) -> Slot {
     Slot {
         index,

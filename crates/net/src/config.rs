@@ -1,11 +1,11 @@
-//! The settings of a network, checked once.
+//! Settings of the network and their validation.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use crate::Error;
 
-/// The most slots a block can hold: one /30 each in the first eighth of the /16; the rest is left for later uses.
+/// Slots per block: one /30 each in the first eighth of the /16; the rest is reserved.
 pub(crate) const MOST_SLOTS: u32 = 2047;
 
 /// The settings of the network of one server.
@@ -17,11 +17,11 @@ pub struct NetworkConfig {
     pub run_dir: PathBuf,
     /// A /16 inside `100.96.0.0/12` that no other server on this machine uses.
     pub block: Ipv4Addr,
-    /// The most slots in use at once, at most 2047.
+    /// Maximum number of used slots, up to 2047.
     pub slots: u32,
-    /// Slots kept ready.
+    /// Number of slots to keep ready.
     pub spare: usize,
-    /// The name servers that answer sandboxes' queries; empty means those of `/etc/resolv.conf`.
+    /// Name servers for sandboxes; empty means those of `/etc/resolv.conf`.
     pub resolvers: Vec<SocketAddr>,
 }
 
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_cannot_work() {
+    fn invalid_settings_are_refused() {
         assert!(config().check().is_ok());
         for broken in [
             NetworkConfig { instance: String::new(), ..config() },

@@ -1,5 +1,5 @@
-//! The DNS forwarder of the sandboxes: passes their queries to the host's resolvers. It answers nobody else and refuses
-//! sandboxes without internet. The input is hostile, so everything is bounded.
+//! The DNS forwarder of the sandboxes: forwards their queries to the host's resolvers. It ignores other clients and
+//! refuses sandboxes without internet access. The input is untrusted, so everything is bounded.
 
 mod packet;
 mod quota;
@@ -31,29 +31,29 @@ const PORT: u16 = 53;
 /// Longest query; real ones are below 512 bytes.
 const LONGEST_QUERY: usize = 4096;
 
-/// Queries on their way, of one sandbox and of all.
+/// Concurrent queries, per sandbox and in total.
 const QUERIES: (usize, usize) = (64, 1024);
 
-/// TCP connections, of one sandbox and of all.
+/// TCP connections, per sandbox and in total.
 const CONNECTIONS: (usize, usize) = (8, 256);
 
-/// How long a TCP connection may be silent, and how long it may last.
+/// Idle timeout and maximum duration of a TCP connection.
 const IDLE: Duration = Duration::from_secs(10);
 const CONNECTION_LIFE: Duration = Duration::from_secs(120);
 
 /// Delay after an error of a listening socket.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Receive buffer of the UDP socket: room for some thousand queries. The packet filter limits the rate of each sandbox,
-/// so that none fills it alone.
+/// Receive buffer of the UDP socket: several thousand queries. The packet filter limits the rate of each sandbox,
+/// so that a single one cannot fill it.
 const BUFFER: usize = 4 << 20;
 
-/// How long to wait for the address to become free: the previous server may still be closing.
+/// How long to wait for the address: the previous server may still be closing.
 const BIND_TIMEOUT: Duration = Duration::from_secs(3);
 
 const RESTART: Restart = Restart::forever().delays(Duration::from_millis(50), Duration::from_secs(5));
 
-/// The state that all queries share.
+/// State shared by all queries.
 struct Forwarder {
     addressing: Arc<Addressing>,
     ledger: Arc<Ledger>,
@@ -64,9 +64,9 @@ struct Forwarder {
 
 /// The sandbox that sent a query.
 enum Asker {
-    /// A sandbox with internet.
+    /// It has internet access.
     Online(u32),
-    /// A sandbox without.
+    /// It has none.
     Offline(u32),
 }
 
@@ -122,7 +122,7 @@ async fn bind(address: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
     }
 }
 
-/// Gives a socket a large receive buffer: above the system's limit if permitted, else up to it.
+/// Enlarges the receive buffer of a socket: beyond the system's limit if permitted, else up to it.
 fn enlarge(socket: &UdpSocket) {
     use nix::sys::socket::{setsockopt, sockopt};
     let enlarged =
@@ -140,7 +140,7 @@ async fn serve_udp(forwarder: Arc<Forwarder>, socket: Arc<UdpSocket>) {
         let (length, from) = match socket.recv_from(&mut buffer).await {
             Ok(received) => received,
             Err(e) => {
-                // May be the error of an earlier answer, to a sandbox that is gone.
+                // May be the error of an earlier response to a sandbox that is gone.
                 debug!(error = %e, "receiving DNS queries");
                 tokio::time::sleep(PAUSE).await;
                 continue;
@@ -150,7 +150,7 @@ async fn serve_udp(forwarder: Arc<Forwarder>, socket: Arc<UdpSocket>) {
         if length > LONGEST_QUERY {
             continue;
         }
-        // Too many at once: silence makes the sender ask again later.
+        // Too many at once: drop it; the sender retries.
         let Some(permit) = forwarder.queries.enter(asker.index()) else { continue };
         let (forwarder, socket, bytes) = (Arc::clone(&forwarder), Arc::clone(&socket), buffer[..length].to_vec());
         under_way.spawn(async move {
@@ -170,7 +170,7 @@ async fn serve_tcp(forwarder: Arc<Forwarder>, listener: Arc<TcpListener>) {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(e) => {
-                // Out of descriptors, or the connection is gone again: avoid a busy loop.
+                // Out of descriptors, or the connection is gone already: avoid a busy loop.
                 warn!(error = %e, "accepting DNS connections");
                 tokio::time::sleep(PAUSE).await;
                 continue;
@@ -180,7 +180,7 @@ async fn serve_tcp(forwarder: Arc<Forwarder>, listener: Arc<TcpListener>) {
         let Some(permit) = forwarder.connections.enter(asker.index()) else { continue };
         let forwarder = Arc::clone(&forwarder);
         open.spawn(async move {
-            if let Ok(Err(e)) = timeout(CONNECTION_LIFE, forwarder.converse(stream, from)).await {
+            if let Ok(Err(e)) = timeout(CONNECTION_LIFE, forwarder.serve_connection(stream, from)).await {
                 debug!(error = %e, "a DNS connection ended early");
             }
             drop(permit);
@@ -197,14 +197,14 @@ impl Asker {
 }
 
 impl Forwarder {
-    /// The sandbox behind a source address, which the packet filter has checked.
+    /// The sandbox of a source address, which the packet filter has verified.
     fn asker(&self, from: SocketAddr) -> Option<Asker> {
         let IpAddr::V4(address) = from.ip() else { return None };
         let index = self.addressing.index_of(address)?;
         Some(if self.ledger.internet(index)? { Asker::Online(index) } else { Asker::Offline(index) })
     }
 
-    /// The answer to a query; `None` if it gets none.
+    /// The response to a query; `None` if it gets none.
     async fn answer(&self, asker: &Asker, bytes: &[u8], tcp: bool) -> Option<Vec<u8>> {
         let query = match Query::read(bytes) {
             Ok(query) => query,
@@ -217,8 +217,8 @@ impl Forwarder {
         Some(self.upstream.ask(&query, tcp).await.unwrap_or_else(|| query.failure(packet::SERVFAIL)))
     }
 
-    /// Serves one TCP connection: queries with a length prefix, one after the other.
-    async fn converse(&self, mut stream: TcpStream, from: SocketAddr) -> io::Result<()> {
+    /// Serves one TCP connection: length-prefixed queries, one after the other.
+    async fn serve_connection(&self, mut stream: TcpStream, from: SocketAddr) -> io::Result<()> {
         loop {
             let length = match timeout(IDLE, stream.read_u16()).await {
                 Err(_) => return Ok(()),
@@ -230,7 +230,7 @@ impl Forwarder {
             }
             let mut bytes = vec![0; length];
             timeout(IDLE, stream.read_exact(&mut bytes)).await??;
-            // Its policy may have changed since the last query.
+            // Its access may have changed since the last query.
             let Some(asker) = self.asker(from) else { return Ok(()) };
             let Some(_permit) = self.queries.enter(asker.index()) else { return Ok(()) };
             let Some(answer) = self.answer(&asker, &bytes, true).await else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! What can go wrong with the network.
+//! Errors of the network.
 
 use cabana_types::error::chain;
 use std::io;
@@ -8,37 +8,33 @@ use std::path::PathBuf;
 /// An error of the network layer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A setting cannot work.
+    /// A setting is invalid.
     #[error("invalid network setting: {0}")]
     InvalidConfig(String),
     /// An operation on a file failed.
     #[error("{action} {path}")]
     Path {
-        /// What was tried (`create`, `mount`, …).
+        /// The operation (`create`, `mount`, …).
         action: &'static str,
-        /// On what.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: io::Error,
     },
     /// A system call without a path failed.
     #[error("{action}")]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// Why not.
         #[source]
         source: io::Error,
     },
     /// The kernel refused a change to links, addresses or routes.
     #[error("{action} {subject}")]
     Netlink {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
         /// The link, address or route.
         subject: String,
-        /// Why not.
         #[source]
         source: Box<rtnetlink::Error>,
     },
@@ -48,16 +44,14 @@ pub enum Error {
     /// The address of the DNS forwarder cannot be bound.
     #[error("bind the DNS forwarder to {address}; is another name server listening on port 53 of all addresses?")]
     DnsBind {
-        /// The address.
         address: SocketAddr,
-        /// Why not.
         #[source]
         source: io::Error,
     },
     /// Every slot is in use.
     #[error("all {limit} network slots are in use")]
     Full {
-        /// How many there are.
+        /// Number of slots.
         limit: u32,
     },
     /// No address block is free on this machine.
@@ -66,10 +60,10 @@ pub enum Error {
     /// The network was closed.
     #[error("the network is closed")]
     Closed,
-    /// The thread that was at work failed and is being restarted.
-    #[error("the thread that makes network slots failed and is being restarted")]
+    /// The builder thread failed and is being restarted.
+    #[error("the thread that creates network slots failed and is being restarted")]
     Interrupted,
-    /// Several things went wrong while cleaning up.
+    /// Several errors of a cleanup.
     #[error("cleaning up the network: {}", .0.iter().map(|e| chain(e)).collect::<Vec<_>>().join("; "))]
     Teardown(Vec<Error>),
 }
@@ -84,7 +78,7 @@ impl Error {
         move |source| Error::Io { action, source }
     }
 
-    /// One error of many, or none.
+    /// Combines errors into one.
     pub(crate) fn collect(mut errors: Vec<Error>) -> Result<(), Error> {
         match errors.len() {
             0 => Ok(()),

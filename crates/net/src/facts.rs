@@ -1,20 +1,20 @@
-//! What `cabana doctor` says about the machine's network.
+//! Network checks of `cabana doctor`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::rules::nft_program;
 
-/// One thing about this machine, good or bad.
+/// A check of the machine and its result.
 #[derive(Debug, Clone)]
 pub struct Fact {
-    /// What was looked at.
+    /// Name of the check.
     pub name: &'static str,
-    /// Whether sandboxes' networks work with it.
+    /// Whether sandbox networking works with it.
     pub ok: bool,
     /// What was found.
     pub detail: String,
-    /// What to do if it is not good.
+    /// How to fix it.
     pub remedy: Option<String>,
 }
 
@@ -22,7 +22,7 @@ const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_ADMIN: u32 = 21;
 const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
 
-/// Looks at the machine. Runs `nft` to read, and changes nothing.
+/// Checks the machine. Runs `nft` to read, and changes nothing.
 pub fn facts() -> Vec<Fact> {
     let mut facts = vec![privileges(), program()];
     if let Some(nft) = nft_program() {
@@ -75,7 +75,7 @@ fn kernel(nft: &Path) -> Fact {
     }
 }
 
-/// Whether another firewall drops what passes through the machine: then ours cannot let it pass.
+/// Whether another firewall drops forwarded packets: our rules cannot override that.
 fn firewall(nft: &Path) -> Fact {
     let run = Command::new(nft).args(["-j", "list", "chains"]).stdin(Stdio::null()).output();
     let json = run.ok().and_then(|output| serde_json::from_slice::<serde_json::Value>(&output.stdout).ok());
@@ -103,7 +103,7 @@ fn dropping_chains(list: &serde_json::Value) -> Vec<String> {
 fn forwarding() -> Fact {
     let now = std::fs::read_to_string(FORWARDING);
     let on = now.as_ref().is_ok_and(|value| value.trim() == "1");
-    // The server turns it on itself where it may.
+    // The server enables it by itself if permitted.
     let writable = rustix::fs::access(FORWARDING, rustix::fs::Access::WRITE_OK).is_ok();
     let detail = match (&now, on, writable) {
         (Err(e), ..) => e.to_string(),
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_chains_that_drop() {
+    fn dropping_chains_are_found() {
         let list = serde_json::json!({"nftables": [
             {"metainfo": {}},
             {"chain": {"family": "ip", "table": "filter", "name": "FORWARD", "hook": "forward", "policy": "drop"}},
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bad_fact_says_what_to_do() {
+    fn failed_checks_have_a_remedy() {
         for fact in facts() {
             assert_eq!(fact.ok, fact.remedy.is_none(), "{fact:?}");
             assert!(!fact.detail.is_empty());

@@ -1,4 +1,4 @@
-//! The state of every slot. Pure bookkeeping: the builder and the reaper do the work.
+//! The state of every slot. Bookkeeping only: the builder and the reaper do the work.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,14 +8,14 @@ use tokio::sync::Notify;
 use crate::slot::Slot;
 use crate::{Counts, Error};
 
-/// The state of a slot; a slot that is not listed does not exist.
+/// The state of a slot; unlisted slots do not exist.
 #[derive(Debug)]
 enum Entry {
-    /// The builder is making it.
+    /// The builder is creating it.
     Building,
     /// In the pool.
     Ready(Slot),
-    /// A sandbox has it. The slot is missing where an earlier server left a sandbox but not its pin.
+    /// Used by a sandbox. The slot is `None` if an earlier server left a sandbox but not its pin.
     Used { slot: Option<Slot>, internet: bool },
     /// The reaper is deleting it.
     Dying,
@@ -25,9 +25,9 @@ enum Entry {
 struct State {
     entries: BTreeMap<u32, Entry>,
     ready: VecDeque<u32>,
-    /// The index given out last. Going round keeps an address unused as long as possible after its sandbox is gone.
+    /// The last allocated index. Indexes are used round-robin, so that an address is reused as late as possible.
     cursor: u32,
-    /// How many callers wait for a slot.
+    /// Number of callers waiting for a slot.
     waiting: usize,
     closed: bool,
 }
@@ -40,12 +40,12 @@ pub(crate) struct Ledger {
     changed: Notify,
 }
 
-/// What a caller that needs a slot does next.
+/// Next step for a caller that needs a slot.
 #[derive(Debug)]
 pub(crate) enum Offer {
-    /// Take this one; it is marked as used.
+    /// Use this one; it is marked as used.
     Slot(Slot),
-    /// Have this one built; it is marked as building.
+    /// Build this one; it is marked as building.
     Build(u32),
     /// Wait: one is being built or deleted.
     Wait,
@@ -58,18 +58,18 @@ impl Ledger {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code below panics half-way through a change.
+        // No code below panics in the middle of a change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a slot that an earlier server left in use.
+    /// Adds a slot that an earlier server left in use.
     pub(crate) fn adopt(&self, index: u32, slot: Option<Slot>, internet: bool) {
         let mut state = self.lock();
         state.cursor = state.cursor.max(index);
         state.entries.insert(index, Entry::Used { slot, internet });
     }
 
-    /// Enters a slot that an earlier server left unused.
+    /// Adds a slot that an earlier server left unused.
     pub(crate) fn stray(&self, index: u32) {
         let mut state = self.lock();
         state.cursor = state.cursor.max(index);
@@ -82,7 +82,7 @@ impl Ledger {
         Waiting(self)
     }
 
-    /// What to do to get a slot.
+    /// Allocates a slot, or says what to do to get one.
     pub(crate) fn request(&self, internet: bool) -> Result<Offer, Error> {
         let mut state = self.lock();
         if state.closed {
@@ -114,7 +114,7 @@ impl Ledger {
         state.free_index(self.limit)
     }
 
-    /// Enters a slot that was built. `false` if the ledger is closed and the slot must be deleted.
+    /// Adds a built slot. `false` if the ledger is closed and the slot must be deleted.
     #[must_use]
     pub(crate) fn built(&self, slot: Slot) -> bool {
         let mut state = self.lock();
@@ -136,7 +136,7 @@ impl Ledger {
         self.changed.notify_waiters();
     }
 
-    /// Marks a slot in use as dying; `false` if it is not in use.
+    /// Marks a used slot as dying; `false` if it is not used.
     #[must_use]
     pub(crate) fn release(&self, index: u32) -> bool {
         let mut state = self.lock();
@@ -146,7 +146,7 @@ impl Ledger {
         true
     }
 
-    /// Marks slots as dying of which the pool has too many: more than the spare ones and one for each waiting caller.
+    /// Marks surplus slots of the pool as dying: more than the spare ones plus one for each waiting caller.
     #[must_use]
     pub(crate) fn trim(&self) -> Vec<u32> {
         let mut state = self.lock();
@@ -162,19 +162,19 @@ impl Ledger {
         surplus_slots
     }
 
-    /// Forgets a slot that was deleted, or that could not be built.
+    /// Removes a slot that was deleted or could not be built.
     pub(crate) fn gone(&self, index: u32) {
         self.lock().entries.remove(&index);
         self.changed.notify_waiters();
     }
 
-    /// No more slots are given out or built.
+    /// Stops allocating and building slots.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_waiters();
     }
 
-    /// A slot in use.
+    /// A used slot.
     pub(crate) fn used(&self, index: u32) -> Option<Slot> {
         match self.lock().entries.get(&index) {
             Some(Entry::Used { slot, .. }) => slot.clone(),
@@ -182,7 +182,7 @@ impl Ledger {
         }
     }
 
-    /// Whether a slot in use has internet; `None` if it is not in use.
+    /// Whether a used slot has internet access; `None` if it is not used.
     pub(crate) fn internet(&self, index: u32) -> Option<bool> {
         match self.lock().entries.get(&index) {
             Some(Entry::Used { internet, .. }) => Some(*internet),
@@ -190,7 +190,7 @@ impl Ledger {
         }
     }
 
-    /// Changes whether a slot in use has internet; `false` if it is not in use.
+    /// Sets the internet access of a used slot; `false` if it is not used.
     #[must_use]
     pub(crate) fn set_internet(&self, index: u32, allowed: bool) -> bool {
         match self.lock().entries.get_mut(&index) {
@@ -202,7 +202,7 @@ impl Ledger {
         }
     }
 
-    /// The slots in use, and of these the ones without internet.
+    /// The used slots, and those of them without internet access.
     pub(crate) fn in_use(&self) -> (Vec<u32>, Vec<u32>) {
         let state = self.lock();
         let mut all = Vec::new();
@@ -229,7 +229,7 @@ impl Ledger {
         counts
     }
 
-    /// Whether nothing is left to do.
+    /// Whether nothing is being built or deleted and the pool is full.
     pub(crate) fn at_rest(&self) -> bool {
         let counts = self.counts();
         let room = (self.limit as usize).saturating_sub(counts.used);
@@ -249,7 +249,7 @@ impl Ledger {
         }
     }
 
-    /// A future that ends at the next change after it was made.
+    /// A future that resolves at the next change after its creation.
     pub(crate) fn change(&self) -> tokio::sync::futures::Notified<'_> {
         self.changed.notified()
     }
@@ -267,7 +267,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl State {
-    /// The next index that is free, marked as building.
+    /// The next free index, marked as building.
     fn free_index(&mut self, limit: u32) -> Option<u32> {
         let from = if self.cursor >= limit { 0 } else { self.cursor };
         let index = (from + 1..=limit).chain(1..=from).find(|index| !self.entries.contains_key(index))?;
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_reused_as_late_as_possible() {
+    fn indexes_are_reused_as_late_as_possible() {
         let ledger = Ledger::new(3, 0);
         let build = || match ledger.request(true).unwrap() {
             Offer::Build(index) => index,
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_for_a_waiting_caller_is_not_trimmed() {
+    fn slots_for_waiting_callers_are_not_trimmed() {
         let ledger = Ledger::new(3, 0);
         let waiting = ledger.wait();
         let Offer::Build(index) = ledger.request(true).unwrap() else { panic!() };
@@ -342,10 +342,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens, in whatever order: a slot has one owner, the limit holds, and the pool comes to rest at
-        /// its size once everything in flight is done.
+        /// For any sequence of operations: a slot has one owner, the limit holds, and the pool reaches its size
+        /// once everything in flight is done.
         #[test]
-        fn comes_to_rest(steps in proptest::collection::vec(step(), 0..80), limit in 1..7_u32, spare in 0..5_usize) {
+        fn pool_settles(steps in proptest::collection::vec(step(), 0..80), limit in 1..7_u32, spare in 0..5_usize) {
             let spare = spare.min(limit as usize);
             let ledger = Ledger::new(limit, spare);
             let (mut building, mut used, mut dying) = (Vec::new(), Vec::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! Network slots for sandboxes: a network namespace with a veth pair and addresses, the packet filter that keeps
-//! sandboxes from each other, from the host and from private networks, and the DNS forwarder they ask.
+//! Network slots for sandboxes: a network namespace with a veth pair and addresses, the packet filter that isolates
+//! sandboxes from each other, from the host and from private networks, and the DNS forwarder.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Links, addresses and routes over rtnetlink. A request is carried out while it is sent, on the sending thread, and
-//! may take tens of milliseconds: the slow ones belong on threads of our own.
+//! Links, addresses and routes over rtnetlink. The kernel handles a request synchronously on the sending thread, which
+//! may take tens of milliseconds: slow requests belong on dedicated threads.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -15,14 +15,14 @@ use tracing::warn;
 use crate::Error;
 use crate::addressing::INSIDE;
 
-/// The loopback's number, the same in every namespace.
+/// Index of the loopback, the same in every namespace.
 const LOOPBACK: u32 = 1;
 
-/// How long an interface may need until it sends, and how often it is looked at; mostly once is enough.
+/// Timeout and poll interval until an interface is operational; mostly one poll is enough.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A connection to the kernel for the namespace in which it was opened. Its socket keeps that namespace alive.
+/// A netlink connection to the namespace in which it was opened. Its socket keeps that namespace alive.
 pub(crate) struct Links {
     handle: Handle,
     driver: JoinHandle<()>,
@@ -64,11 +64,11 @@ impl Links {
     /// Closes the socket before returning.
     pub(crate) async fn close(mut self) {
         self.driver.abort();
-        // Either way it has ended.
+        // The driver has ended either way.
         let _ = (&mut self.driver).await;
     }
 
-    /// The number of an interface; `None` if there is none of that name.
+    /// Index of an interface; `None` if there is none with that name.
     pub(crate) async fn find(&self, name: &str) -> Result<Option<u32>, Error> {
         let mut found = self.handle.link().get().match_name(name).execute();
         match found.try_next().await {
@@ -88,14 +88,14 @@ impl Links {
         Ok(names)
     }
 
-    /// Makes a veth pair: `name` here, the other end inside `netns`.
+    /// Creates a veth pair: `name` here, the other end inside `netns`.
     pub(crate) async fn add_veth(&self, name: &str, mtu: u32, netns: &OwnedFd) -> Result<(), Error> {
         let inside = LinkUnspec::new_with_name(INSIDE).mtu(mtu).setns_by_fd(netns.as_raw_fd()).build();
         let pair = LinkVeth::new(name, INSIDE).mtu(mtu).set_info_data(InfoData::Veth(InfoVeth::Peer(inside))).build();
         self.handle.link().add(pair).execute().await.map_err(failed("make link", name))
     }
 
-    /// Gives an interface an address and turns it on.
+    /// Assigns an address to an interface and brings it up.
     pub(crate) async fn set_up(&self, name: &str, address: Ipv4Addr, prefix: u8) -> Result<(), Error> {
         let gone = || rtnetlink::Error::RequestFailed;
         let index = self.find(name).await?.ok_or_else(gone).map_err(failed("look up", name))?;
@@ -104,8 +104,8 @@ impl Links {
         self.turn_on(index).await.map_err(failed("turn on", name))
     }
 
-    /// Waits until an interface that is turned on also sends. The kernel sees to that in the background when the other end comes up; what is sent before is lost,
-    /// and sent again only after a second.
+    /// Waits until an interface that is up is operational. The kernel completes that in the background when the other
+    /// end comes up; packets sent before are lost and retransmitted only after a second.
     pub(crate) async fn sending(&self, name: &str) -> Result<(), Error> {
         let sends = |message: &LinkMessage| message.attributes.contains(&LinkAttribute::OperState(State::Up));
         let deadline = tokio::time::Instant::now() + PATIENCE;
@@ -115,14 +115,14 @@ impl Links {
                 return Ok(());
             }
             if tokio::time::Instant::now() > deadline {
-                warn!(name, "a link does not send yet; its first packets may be lost");
+                warn!(name, "a link is not operational yet; its first packets may be lost");
                 return Ok(());
             }
             tokio::time::sleep(PAUSE).await;
         }
     }
 
-    /// Turns the loopback on.
+    /// Brings the loopback up.
     pub(crate) async fn loopback_up(&self) -> Result<(), Error> {
         self.turn_on(LOOPBACK).await.map_err(failed("turn on", "lo"))
     }
@@ -131,41 +131,41 @@ impl Links {
         self.handle.link().set(LinkUnspec::new_with_index(index).up().build()).execute().await
     }
 
-    /// Sends everything that is not local to a gateway.
+    /// Adds the default route.
     pub(crate) async fn default_route(&self, gateway: Ipv4Addr) -> Result<(), Error> {
         let route = RouteMessageBuilder::<Ipv4Addr>::new().gateway(gateway).build();
         self.handle.route().add(route).execute().await.map_err(failed("add default route by", gateway))
     }
 
-    /// Adds an address to the loopback, if it is not there yet.
+    /// Adds an address to the loopback, unless it exists.
     pub(crate) async fn add_local(&self, address: Ipv4Addr) -> Result<(), Error> {
         let added = self.handle.address().add(LOOPBACK, IpAddr::V4(address), 32).execute().await;
         unless(&[libc::EEXIST], added).map_err(failed("add address", address))
     }
 
-    /// Removes an address from the loopback, if it is there.
+    /// Removes an address from the loopback, if it exists.
     pub(crate) async fn remove_local(&self, address: Ipv4Addr) -> Result<(), Error> {
         let mut message = self.handle.address().add(LOOPBACK, IpAddr::V4(address), 32);
         let removed = self.handle.address().del(message.message_mut().clone()).execute().await;
         unless(&[libc::EADDRNOTAVAIL], removed).map_err(failed("remove address", address))
     }
 
-    /// Answers "unreachable" for a whole block except where a longer route exists, so that packets to a sandbox that
-    /// is gone never leave the machine by the default route.
+    /// Adds an unreachable route for a block, so that packets to a removed sandbox
+    /// never leave the machine by the default route.
     pub(crate) async fn fence(&self, block: Ipv4Addr, prefix: u8) -> Result<(), Error> {
         let added = self.handle.route().add(fence(block, prefix)).replace().execute().await;
         added.map_err(failed("add unreachable route", block))
     }
 
-    /// Takes the fence away, if it is there.
+    /// Removes the unreachable route, if it exists.
     pub(crate) async fn remove_fence(&self, block: Ipv4Addr, prefix: u8) -> Result<(), Error> {
         let removed = self.handle.route().del(fence(block, prefix)).execute().await;
         unless(&[libc::ESRCH], removed).map_err(failed("remove unreachable route", block))
     }
 
-    /// Deletes links by name in one go. Names that are gone are fine.
+    /// Deletes links by name with one request. Missing names are ignored.
     pub(crate) async fn delete(&self, names: &[String], group: u32) -> Result<(), Error> {
-        // Deleting one link makes the kernel wait about 20 ms, and as long for many of one group.
+        // Deleting a link makes the kernel wait about 20 ms, but no longer for a whole group.
         let mut any = false;
         for name in names {
             let Some(index) = self.find(name).await? else { continue };
@@ -183,7 +183,7 @@ impl Links {
         unless(&[libc::ENODEV], deleted).map_err(failed("delete links of group", group))
     }
 
-    /// The largest packet that the interface of the default route takes.
+    /// MTU of the default route's interface.
     pub(crate) async fn default_mtu(&self) -> Result<Option<u32>, Error> {
         let mut best: Option<(u32, u32)> = None;
         for message in self.route_messages().await? {
@@ -210,7 +210,7 @@ impl Links {
         Ok(message.and_then(|m| m.attributes.into_iter().find_map(mtu)))
     }
 
-    /// Every IPv4 route but the default ones, in every table.
+    /// All IPv4 routes but the default ones, in all tables.
     pub(crate) async fn routes(&self) -> Result<Vec<Route>, Error> {
         let route = |message: RouteMessage| {
             let prefix = message.header.destination_prefix_length;

@@ -1,5 +1,5 @@
-//! Network namespaces: making, entering, pinning to a file, and the settings inside. The calling thread changes its
-//! namespace here, so only threads of our own call these, never the async runtime's.
+//! Network namespaces: creating, entering, pinning to a file, and their settings. These functions change the calling
+//! thread's namespace, so only dedicated threads call them, never those of the async runtime.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use crate::Error;
 
 const CURRENT: &str = "/proc/thread-self/ns/net";
 
-/// The type of the filesystem on which namespaces live.
+/// Filesystem type of namespaces.
 const NSFS_MAGIC: u64 = 0x6e73_6673;
 
 /// The calling thread's namespace.
@@ -23,18 +23,18 @@ pub(crate) fn current() -> Result<OwnedFd, Error> {
     Ok(File::open(CURRENT).map_err(Error::path("open", CURRENT))?.into())
 }
 
-/// Puts the calling thread into a new, empty namespace.
+/// Moves the calling thread to a new, empty namespace.
 pub(crate) fn leave() -> Result<(), Error> {
     unshare(CloneFlags::CLONE_NEWNET).map_err(|e| Error::Io { action: "make a network namespace", source: e.into() })
 }
 
-/// Puts the calling thread into a namespace.
+/// Moves the calling thread to a namespace.
 pub(crate) fn enter(netns: &OwnedFd) -> Result<(), Error> {
     setns(netns, CloneFlags::CLONE_NEWNET)
         .map_err(|e| Error::Io { action: "enter a network namespace", source: e.into() })
 }
 
-/// Mounts the calling thread's namespace over a new file, so that it outlives us, and opens it.
+/// Mounts the calling thread's namespace over a new file, so that it outlives the process, and opens it.
 pub(crate) fn pin(path: &Path) -> Result<OwnedFd, Error> {
     let netns = current()?;
     OpenOptions::new().write(true).create_new(true).mode(0o400).open(path).map_err(Error::path("create", path))?;
@@ -42,7 +42,7 @@ pub(crate) fn pin(path: &Path) -> Result<OwnedFd, Error> {
     Ok(netns)
 }
 
-/// Opens a pinned namespace; `None` if nothing is pinned there.
+/// Opens a pinned namespace; `None` if there is none.
 pub(crate) fn open(path: &Path) -> Result<Option<OwnedFd>, Error> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -53,9 +53,9 @@ pub(crate) fn open(path: &Path) -> Result<Option<OwnedFd>, Error> {
     Ok((u64::try_from(kind).ok() == Some(NSFS_MAGIC)).then(|| file.into()))
 }
 
-/// Unmounts and removes a pin; nothing there is fine.
+/// Unmounts and removes a pin, if it exists.
 pub(crate) fn unpin(path: &Path) -> Result<(), Error> {
-    // More than one mount can be stacked there if a server died in between; the bound is for a file that stays busy.
+    // Mounts can be stacked there if a server died in between; the bound is for a file that stays busy.
     for _ in 0..16 {
         match unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
             Ok(()) => {}
@@ -66,7 +66,7 @@ pub(crate) fn unpin(path: &Path) -> Result<(), Error> {
     remove(path)
 }
 
-/// Removes a file; nothing there is fine.
+/// Removes a file, if it exists.
 pub(crate) fn remove(path: &Path) -> Result<(), Error> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::path("remove", path)(e)),
@@ -74,7 +74,7 @@ pub(crate) fn remove(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Writes a setting below `/proc/sys/net`, which shows the calling thread's namespace. `false` if there is no such setting.
+/// Writes a setting below `/proc/sys/net` in the calling thread's namespace. `false` if there is no such setting.
 pub(crate) fn set(key: &str, value: &str) -> Result<bool, Error> {
     let path = Path::new("/proc/sys/net").join(key);
     match OpenOptions::new().write(true).open(&path) {
@@ -87,13 +87,13 @@ pub(crate) fn set(key: &str, value: &str) -> Result<bool, Error> {
     }
 }
 
-/// The settings of a sandbox's namespace, to be made before its interface is there: low ports and ping for everybody
-/// inside, and IPv6 on the loopback alone, so that `[::]` can be bound but nothing leaves that way.
+/// Configures a sandbox's namespace, before its interface exists: allows low ports and ping for every user,
+/// and IPv6 only on the loopback, so that `[::]` can be bound but nothing leaves that way.
 pub(crate) fn configure() -> Result<(), Error> {
     for (key, value) in [
         ("ipv4/ip_unprivileged_port_start", "0"),
         ("ipv4/ping_group_range", "0 2147483647"),
-        // A kernel without IPv6 has none of these; then there is nothing to turn off.
+        // A kernel without IPv6 has none of these.
         ("ipv6/conf/all/disable_ipv6", "0"),
         ("ipv6/conf/default/disable_ipv6", "1"),
         ("ipv6/conf/lo/disable_ipv6", "0"),
@@ -103,7 +103,7 @@ pub(crate) fn configure() -> Result<(), Error> {
     Ok(())
 }
 
-/// The settings of a host's end: strict about sources, silent about the host's other addresses, no IPv6.
+/// Configures a host's end: strict source validation, no ARP replies for other addresses, no IPv6.
 pub(crate) fn harden(link: &str) -> Result<(), Error> {
     for (key, value) in [("rp_filter", "1"), ("arp_ignore", "1"), ("accept_redirects", "0"), ("send_redirects", "0")] {
         set(&format!("ipv4/conf/{link}/{key}"), value)?;

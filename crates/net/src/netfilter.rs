@@ -1,5 +1,5 @@
-//! The few netfilter messages that are sent per sandbox, without starting a program: forgetting the flows of an
-//! address, and adding to and removing from a set of addresses.
+//! The netfilter messages that are sent per sandbox, without running a program: deleting the conntrack entries of an
+//! address, and changing the elements of a set.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -38,14 +38,14 @@ const NFPROTO_INET: u8 = 1;
 /// The multicast group of changes to nftables.
 const NFTABLES_CHANGES: u32 = 7;
 
-/// The kernel answers while the request is sent; this is for a kernel that does not.
+/// The kernel responds synchronously; this is a safeguard.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A message under construction.
 struct Message(Vec<u8>);
 
 impl Message {
-    /// `kind` is the subsystem in the high byte; `resource` is what a batch names its subsystem by.
+    /// `kind` has the subsystem in the high byte; `resource` identifies the subsystem of a batch.
     fn new(kind: u16, flags: u16, sequence: u32, family: u8, resource: u16) -> Message {
         let mut bytes = vec![0; 4];
         bytes.extend(kind.to_ne_bytes());
@@ -87,7 +87,7 @@ impl Message {
     }
 }
 
-/// Sends a request and waits for the answer to sequence number 1, or for any error.
+/// Sends a request and waits for the response with sequence number 1, or for any error.
 fn transact(request: &[u8]) -> io::Result<Option<u16>> {
     let mut socket = Socket::new(NETLINK_NETFILTER)?;
     setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::seconds(PATIENCE.as_secs().cast_signed()))?;
@@ -116,7 +116,7 @@ fn transact(request: &[u8]) -> io::Result<Option<u16>> {
     }
 }
 
-/// The messages of a datagram: kind, sequence number, body.
+/// The messages of a datagram: type, sequence number, body.
 fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, u32, &[u8])> {
     std::iter::from_fn(move || {
         let length = u32::from_ne_bytes(*datagram.first_chunk()?) as usize;
@@ -128,14 +128,14 @@ fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, u32, &[u8])> {
     })
 }
 
-/// Ends what the kernel tracks of connections from and to an address. The flows are cut, for the packets that follow
-/// start new ones and meet the rules for those.
+/// Deletes the conntrack entries from and to an address. This cuts the connections, because later packets
+/// are evaluated as new ones.
 pub(crate) fn forget_flows(address: Ipv4Addr) -> io::Result<()> {
     for end in [CTA_IP_V4_SRC, CTA_IP_V4_DST] {
         let family = u8::try_from(libc::AF_INET).expect("AF_INET is 2");
         let request = Message::new(CONNTRACK << 8 | CT_DELETE, NLM_F_ACK, 1, family, 0)
             .nest(CTA_TUPLE_ORIG, |m| m.nest(CTA_TUPLE_IP, |m| m.attribute(end, &address.octets())))
-            // The bit of the source is 1, that of the destination 2, as it happens like the attributes.
+            // The flag of the source is 1 and that of the destination 2, the same values as those of the attributes.
             .nest(CTA_FILTER, |m| m.attribute(CTA_FILTER_ORIG_FLAGS, &u32::from(end).to_ne_bytes()))
             .finish();
         match transact(&request) {
@@ -146,10 +146,10 @@ pub(crate) fn forget_flows(address: Ipv4Addr) -> io::Result<()> {
     Ok(())
 }
 
-/// Elements changed by one message; an attribute's length is 16 bits.
+/// Elements per message; an attribute's length is 16 bits.
 const MOST_ELEMENTS: usize = 1000;
 
-/// One message that adds addresses to, or takes them from, a set of an inet table.
+/// A message that adds addresses to, or removes them from, a set of an inet table.
 fn elements(kind: u16, flags: u16, sequence: u32, table: &str, set: &str, addresses: &[Ipv4Addr]) -> Vec<u8> {
     debug_assert!(addresses.len() <= MOST_ELEMENTS);
     Message::new(NFTABLES << 8 | kind, flags, sequence, NFPROTO_INET, 0)
@@ -169,15 +169,15 @@ fn transaction(changes: &[Vec<u8>]) -> io::Result<()> {
     transact(&[&begin[..], &changes.concat(), &end].concat()).map(drop)
 }
 
-/// Puts an address into a set of an inet table.
+/// Adds an address to a set of an inet table.
 pub(crate) fn add(table: &str, set: &str, address: Ipv4Addr) -> io::Result<()> {
     transaction(&[elements(NFT_NEWSETELEM, NLM_F_ACK | NLM_F_CREATE, 1, table, set, &[address])])
 }
 
-/// Takes addresses out of a set; neither they nor the set need be there.
+/// Removes addresses from a set; missing addresses or sets are ignored.
 pub(crate) fn remove(table: &str, set: &str, addresses: &[Ipv4Addr]) -> io::Result<()> {
     for part in addresses.chunks(MOST_ELEMENTS) {
-        // Removing what is not there fails, which undoes the rest and takes the kernel 10 ms. So put it there first.
+        // Removing a missing element fails, which rolls back the rest and takes the kernel 10 ms. So add it first.
         let put = elements(NFT_NEWSETELEM, NLM_F_CREATE, 2, table, set, part);
         let take = elements(NFT_DELSETELEM, NLM_F_ACK, 1, table, set, part);
         match transaction(&[put, take]) {
@@ -188,7 +188,7 @@ pub(crate) fn remove(table: &str, set: &str, addresses: &[Ipv4Addr]) -> io::Resu
     Ok(())
 }
 
-/// Whether an inet table of that name is there.
+/// Whether an inet table exists.
 pub(crate) fn has_table(table: &str) -> io::Result<bool> {
     let request = Message::new(NFTABLES << 8 | NFT_GETTABLE, 0, 1, NFPROTO_INET, 0).text(1, table).finish();
     match transact(&request) {
@@ -212,7 +212,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn attributes_are_padded_and_lengths_right() {
+    fn attributes_are_padded() {
         let bytes = Message::new(0x0102, 0, 7, 2, 0).nest(3, |m| m.text(1, "ab")).finish();
         assert_eq!(bytes.len(), 20 + 4 + 8);
         assert_eq!(bytes[..4], 32_u32.to_ne_bytes());
@@ -228,7 +228,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_datagram_is_read_to_its_end(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn any_datagram_is_parsed_to_its_end(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             prop_assert!(messages(&bytes).count() <= bytes.len() / HEADER);
         }
     }

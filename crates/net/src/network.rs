@@ -1,4 +1,4 @@
-//! The network of one server: hands out slots from a pool that is kept full in the background.
+//! The network of one server: allocates slots from a pool that is refilled in the background.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::reaper::Reaper;
 use crate::slot::Slot;
 use crate::{Error, NetworkConfig, dns, namespace, netfilter, rules, sentry};
 
-/// The largest packet where the machine has no default route to look at.
+/// MTU if the machine has no default route.
 const USUAL_MTU: u32 = 1500;
 
-/// Delays after a slot for the pool could not be made.
+/// Backoff after a slot for the pool could not be created.
 const REFILL_RETRY: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(30));
 
-/// Tries to make a slot if the thread that makes them fails.
+/// Attempts to create a slot if the builder thread fails.
 const TRIES: u32 = 3;
 
 /// How long closing waits for slots to be deleted.
@@ -30,20 +30,20 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long closing waits for tasks after that.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How many slots there are, by state.
+/// Number of slots by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Being made.
+    /// Being created.
     pub building: usize,
     /// In the pool.
     pub ready: usize,
-    /// Of sandboxes.
+    /// Used by sandboxes.
     pub used: usize,
     /// Being deleted.
     pub dying: usize,
 }
 
-/// The network of one server. Dropping it leaves everything on the machine as it is, for the next server.
+/// The network of one server. Dropping it leaves everything in place for the next server.
 #[derive(Debug)]
 pub struct Network {
     core: Arc<Core>,
@@ -60,9 +60,9 @@ struct Core {
 }
 
 impl Network {
-    /// Takes over the slots `in_use` that an earlier server left to sandboxes that still run, without touching them;
+    /// Adopts the slots `in_use` of running sandboxes from an earlier server without changing them;
     /// deletes all other slots of the instance; loads the packet filter; starts the DNS forwarder; and fills the pool
-    /// in the background. Its tasks run in a scope of their own of the supervisor.
+    /// in the background. Its tasks run in their own scope of the supervisor.
     pub async fn open(config: NetworkConfig, in_use: &[u32], supervisor: &Supervisor) -> Result<Network, Error> {
         config.check()?;
         let addressing = Arc::new(Addressing::new(&config));
@@ -90,7 +90,7 @@ impl Network {
         let links = Links::open()?;
         let strays = take_stock(&addressing, &ledger, &links, in_use).await?;
         let (used, offline) = ledger.in_use();
-        // The rules come first: from here on nothing of ours can send what it should not.
+        // The rules come first: from here on no slot is unfiltered.
         rules::load(&addressing, &offline, &used).await?;
         links.fence(addressing.block, BLOCK_PREFIX).await?;
         links.add_local(addressing.dns()).await?;
@@ -115,11 +115,11 @@ impl Network {
         Ok(Network { core, tasks })
     }
 
-    /// A slot for a new sandbox: a ready one without delay, or one made on the spot if the pool is empty.
+    /// Allocates a slot: a ready one without delay, or a new one if the pool is empty.
     pub async fn acquire(&self, internet: bool) -> Result<Slot, Error> {
         let slot = self.core.obtain(internet).await?;
         if !internet {
-            // If the caller goes away before the end, the slot must not be lost.
+            // If the caller is cancelled before the end, the slot is released.
             let claim = Claim { core: &self.core, index: Some(slot.index) };
             self.core.block(slot.index).await?;
             claim.keep();
@@ -127,19 +127,19 @@ impl Network {
         Ok(slot)
     }
 
-    /// The slot of a sandbox that survived a restart of the server; `None` if its namespace is not there any more.
+    /// The slot of a sandbox that survived a restart of the server; `None` if its namespace is gone.
     pub fn adopted(&self, index: u32) -> Option<Slot> {
         self.core.ledger.used(index)
     }
 
-    /// Gives a slot back: it is deleted in the background, and the pool filled up with a new one. A slot that is not
-    /// in use is ignored; the caller must not release one that it does not own.
+    /// Releases a slot: it is deleted in the background, and the pool is refilled. A slot that is not
+    /// in use is ignored; the caller must own it.
     pub async fn release(&self, index: u32) -> Result<(), Error> {
         if self.core.ledger.release(index) { self.core.reaper.take(vec![index]) } else { Ok(()) }
     }
 
-    /// Gives or takes the internet of a sandbox that runs; taking it cuts its connections. `false` if the slot is not
-    /// in use.
+    /// Enables or disables the internet access of a running sandbox; disabling it cuts its connections. `false` if the
+    /// slot is not in use.
     pub async fn set_internet(&self, index: u32, internet: bool) -> Result<bool, Error> {
         if !self.core.ledger.set_internet(index, internet) {
             return Ok(false);
@@ -152,24 +152,24 @@ impl Network {
         Ok(true)
     }
 
-    /// Bytes that went through a slot, both ways, since it was made.
+    /// Bytes sent and received through a slot since it was created.
     pub fn traffic(&self, index: u32) -> u64 {
         let dir = std::path::Path::new("/sys/class/net").join(self.core.addressing.link(index)).join("statistics");
         let read = |name: &str| std::fs::read_to_string(dir.join(name)).ok()?.trim().parse::<u64>().ok();
         read("rx_bytes").unwrap_or_default().saturating_add(read("tx_bytes").unwrap_or_default())
     }
 
-    /// How many slots there are, by state.
+    /// Number of slots by state.
     pub fn counts(&self) -> Counts {
         self.core.ledger.counts()
     }
 
-    /// Waits until nothing is being made or deleted and the pool is full.
+    /// Waits until nothing is being created or deleted and the pool is full.
     pub async fn settled(&self) {
         self.core.ledger.until(Ledger::at_rest).await;
     }
 
-    /// Deletes the slots that no sandbox uses and, when none is used, everything else of the instance.
+    /// Deletes the unused slots and, if none is used, everything else of the instance.
     pub async fn close(&self) -> Result<(), Error> {
         let core = &self.core;
         core.ledger.close();
@@ -204,7 +204,7 @@ impl Core {
                 Offer::Slot(slot) => return Ok(slot),
                 Offer::Wait => change.await,
                 Offer::Build(index) => {
-                    // In a task of its own, so that a slot is finished even if the caller goes away.
+                    // In its own task, so that the slot is finished even if the caller is cancelled.
                     let core = Arc::clone(self);
                     let made = tokio::spawn(async move { core.provide(index).await }).await;
                     tries += 1;
@@ -217,9 +217,9 @@ impl Core {
         }
     }
 
-    /// Makes a slot that the ledger calls building.
+    /// Creates a slot that is marked as building.
     async fn provide(&self, index: u32) -> Result<(), Error> {
-        // If this panics, the slot must not stay `building` for ever.
+        // If this panics, the slot must not stay `building`.
         let abandoned = OnDrop::new(|| self.abandon(index));
         let built = self.builder.build(index).await;
         let outcome = match built {
@@ -227,7 +227,7 @@ impl Core {
                 let wanted = self.ledger.built(slot);
                 if wanted { Ok(()) } else { self.reaper.take(vec![index]) }
             }
-            // What the thread had made so far is still there.
+            // What the thread had created so far still exists.
             Err(Error::Interrupted) => {
                 self.abandon(index);
                 Err(Error::Interrupted)
@@ -241,7 +241,7 @@ impl Core {
         outcome
     }
 
-    /// Deletes what there is of a slot that was not finished.
+    /// Deletes the remains of an unfinished slot.
     fn abandon(&self, index: u32) {
         self.ledger.abandon(index);
         if let Err(e) = self.reaper.take(vec![index]) {
@@ -249,13 +249,13 @@ impl Core {
         }
     }
 
-    /// Takes the internet from a slot. The mark on disk comes first, for a server that starts after a crash.
+    /// Disables a slot's internet access. The marker file is written first, for a server that starts after a crash.
     async fn block(&self, index: u32) -> Result<(), Error> {
         let (mark, table, address) =
             (self.addressing.offline_mark(index), self.addressing.table(), self.addressing.address(index));
         let done = spawn_blocking(move || {
             std::fs::write(&mark, []).map_err(Error::path("create", &mark))?;
-            netfilter::add(&table, rules::OFFLINE, address).map_err(Error::io("take a sandbox off the internet"))
+            netfilter::add(&table, rules::OFFLINE, address).map_err(Error::io("disable a sandbox's internet access"))
         });
         done.await.map_err(|_| Error::Closed)?
     }
@@ -264,14 +264,15 @@ impl Core {
         let (mark, table, address) =
             (self.addressing.offline_mark(index), self.addressing.table(), self.addressing.address(index));
         let done = spawn_blocking(move || {
-            netfilter::remove(&table, rules::OFFLINE, &[address]).map_err(Error::io("give a sandbox internet"))?;
+            netfilter::remove(&table, rules::OFFLINE, &[address])
+                .map_err(Error::io("enable a sandbox's internet access"))?;
             namespace::remove(&mark)
         });
         done.await.map_err(|_| Error::Closed)?
     }
 }
 
-/// A slot that the caller has not got yet; released when dropped.
+/// A slot that has not been handed to the caller yet; released when dropped.
 struct Claim<'a> {
     core: &'a Core,
     index: Option<u32>,
@@ -292,7 +293,7 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// Enters what is on the machine into the ledger, and returns the unused slots.
+/// Records existing slots in the ledger, and returns the unused ones.
 async fn take_stock(
     addressing: &Addressing,
     ledger: &Ledger,
@@ -322,7 +323,7 @@ async fn take_stock(
     Ok(found)
 }
 
-/// Removes what is there once per instance.
+/// Removes the objects that exist once per instance.
 async fn remove_shared(addressing: &Addressing) -> Vec<Error> {
     let mut errors = Vec::new();
     match Links::open() {
@@ -343,7 +344,7 @@ async fn remove_shared(addressing: &Addressing) -> Vec<Error> {
     errors
 }
 
-/// Lets the machine pass packets on. Only written when it is off, for writing it resets other settings.
+/// Enables IP forwarding. Written only if it is off, because writing it resets other settings.
 fn enable_forwarding() -> Result<(), Error> {
     let path = "/proc/sys/net/ipv4/ip_forward";
     let now = std::fs::read_to_string(path).map_err(Error::path("read", path))?;
@@ -365,15 +366,15 @@ async fn refill(core: Arc<Core>) -> Result<(), &'static str> {
             change.await;
             continue;
         };
-        // In a task of its own, so that a slot is never left half-made in the ledger when this loop is stopped.
+        // In its own task, so that no slot stays half-made when this loop is stopped.
         let task = tokio::spawn({
             let core = Arc::clone(&core);
             async move { core.provide(index).await }
         });
-        match task.await.map_err(|_| "making a network slot panicked")? {
+        match task.await.map_err(|_| "creating a network slot panicked")? {
             Ok(()) => backoff = Backoff::new(REFILL_RETRY.0, REFILL_RETRY.1),
             Err(e) => {
-                warn!(error = chain(&e), "making a network slot for the pool");
+                warn!(error = chain(&e), "creating a network slot for the pool");
                 tokio::time::sleep(backoff.next_delay()).await;
             }
         }

@@ -1,5 +1,5 @@
-//! The thread that deletes slots, many at a time: the kernel takes as long for a batch as for one. A slot is never
-//! given to a second sandbox, because its namespace keeps state (counters, lingering sockets, learnt routes).
+//! The thread that deletes slots in batches: the kernel takes as long for a batch as for one. A slot is never
+//! reused for a second sandbox, because its namespace keeps state (counters, lingering sockets, learnt routes).
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -19,11 +19,11 @@ use crate::rules::{FLOWS, OFFLINE, QUERIES};
 use crate::{Error, namespace, netfilter};
 use cabana_types::error::chain;
 
-/// Delay before a slot that could not be deleted is tried again.
+/// Delay before a failed deletion is retried.
 const RETRY: Duration = Duration::from_secs(2);
 const RESTART: Restart = Restart::forever().delays(Duration::from_millis(100), Duration::from_secs(5));
 
-/// Links deleted by one request: the kernel holds the lock on all links for as long as that takes.
+/// Links deleted by one request: the kernel holds the global link lock for that time.
 const BATCH: usize = 64;
 
 struct Job {
@@ -34,11 +34,11 @@ struct Job {
 /// Sends slots to the thread, which ends with the supervisor's scope.
 #[derive(Debug)]
 pub(crate) struct Reaper {
-    // Never more than the number of slots.
+    // Bounded by the number of slots.
     jobs: mpsc::UnboundedSender<Job>,
 }
 
-/// What a restart of the thread takes over.
+/// State that a restarted thread takes over.
 struct Queue {
     jobs: mpsc::UnboundedReceiver<Job>,
     /// Slots that are not deleted yet.
@@ -60,7 +60,7 @@ impl Reaper {
             let (addressing, ledger) = (Arc::clone(&addressing), Arc::clone(&ledger));
             async move {
                 let mut queue = queue.lock().await;
-                // A thread that is started again inherits the namespace of whatever thread started it.
+                // A restarted thread inherits the namespace of the thread that started it.
                 let opened = namespace::enter(&home).and_then(|()| Links::open());
                 let links = opened.map_err(|e| chain(&e))?;
                 work(&addressing, &ledger, &links, &mut queue, &stop).await;
@@ -70,7 +70,7 @@ impl Reaper {
         Ok(Reaper { jobs })
     }
 
-    /// Deletes slots that the ledger calls dying, in the background. The ledger is informed when they are gone.
+    /// Deletes slots that are marked as dying in the background, and then removes them from the ledger.
     pub(crate) fn take(&self, indexes: Vec<u32>) -> Result<(), Error> {
         if indexes.is_empty() {
             return Ok(());
@@ -78,7 +78,7 @@ impl Reaper {
         self.jobs.send(Job { indexes, reply: None }).map_err(|_| Error::Closed)
     }
 
-    /// The same, and waits for the first try.
+    /// The same, and waits for the first attempt.
     pub(crate) async fn take_now(&self, indexes: Vec<u32>) -> Result<(), Error> {
         let (reply, done) = oneshot::channel();
         self.jobs.send(Job { indexes, reply: Some(reply) }).map_err(|_| Error::Closed)?;
@@ -87,7 +87,7 @@ impl Reaper {
 }
 
 async fn work(addressing: &Addressing, ledger: &Ledger, links: &Links, queue: &mut Queue, stop: &CancellationToken) {
-    // What was pending when the thread failed is tried at once.
+    // Slots that were pending when the thread failed are retried at once.
     let mut retry = Duration::ZERO;
     loop {
         let first = if queue.pending.is_empty() {
@@ -107,17 +107,17 @@ async fn work(addressing: &Addressing, ledger: &Ledger, links: &Links, queue: &m
             delete(addressing, links, ledger, batch, &mut queue.pending, &mut errors).await;
         }
         for e in &errors {
-            warn!(error = chain(e), "deleting a network slot; it is tried again");
+            warn!(error = chain(e), "deleting a network slot failed; retrying");
         }
         let mut outcome = Error::collect(errors);
         for reply in replies {
-            // The caller may have given up.
+            // The caller may have been cancelled.
             let _ = reply.send(std::mem::replace(&mut outcome, Ok(())));
         }
     }
 }
 
-/// Deletes a batch and takes the slots that are gone out of `pending`.
+/// Deletes a batch and removes the deleted slots from `pending`.
 async fn delete(
     addressing: &Addressing,
     links: &Links,
@@ -141,23 +141,24 @@ async fn delete(
     }
 }
 
-/// Takes a batch out of the sets of the packet filter.
+/// Removes a batch from the sets of the packet filter.
 fn leave_sets(addressing: &Addressing, batch: &[u32]) -> Result<(), Error> {
     let table = addressing.table();
     let leave = |set, indexes: &mut dyn Iterator<Item = &u32>| {
         let addresses: Vec<Ipv4Addr> = indexes.map(|&index| addressing.address(index)).collect();
-        netfilter::remove(&table, set, &addresses).map_err(Error::io("take sandboxes out of the packet filter"))
+        netfilter::remove(&table, set, &addresses).map_err(Error::io("remove sandboxes from the packet filter"))
     };
     leave(FLOWS, &mut batch.iter())?;
     leave(QUERIES, &mut batch.iter())?;
     leave(OFFLINE, &mut batch.iter().filter(|&&index| addressing.offline_mark(index).exists()))
 }
 
-/// Removes what else a slot leaves.
+/// Removes the other remains of a slot.
 fn clear(addressing: &Addressing, index: u32) -> Vec<Error> {
     let steps = [
         namespace::unpin(&addressing.pin(index)),
-        netfilter::forget_flows(addressing.address(index)).map_err(Error::io("forget the connections of a sandbox")),
+        netfilter::forget_flows(addressing.address(index))
+            .map_err(Error::io("delete the conntrack entries of a sandbox")),
         namespace::remove(&addressing.offline_mark(index)),
     ];
     steps.into_iter().filter_map(Result::err).collect()

@@ -1,5 +1,5 @@
 //! The packet filter: one nftables table per server, loaded in one transaction, so that there is never a moment
-//! without rules. What varies by sandbox is in sets; only the set of those without internet changes while we run.
+//! without rules. Per-sandbox data is in sets; only the set of sandboxes without internet access changes later.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,35 +15,35 @@ use crate::Error;
 use crate::addressing::{Addressing, BLOCK_PREFIX};
 use crate::config::MOST_SLOTS;
 
-/// The set of sandboxes without internet.
+/// The set of sandboxes without internet access.
 pub(crate) const OFFLINE: &str = "offline";
 
 /// The set in which the kernel counts each sandbox's connections.
 pub(crate) const FLOWS: &str = "flows";
 
-/// Connections to the outside that one sandbox may have at once: the kernel's table is shared by all.
+/// Concurrent outbound connections per sandbox: the kernel's table is shared by all.
 const MOST_FLOWS: u32 = 4096;
 
-/// The set in which the kernel counts each sandbox's queries over UDP.
+/// The set in which the kernel counts each sandbox's DNS queries over UDP.
 pub(crate) const QUERIES: &str = "queries";
 
-/// Queries a second that one sandbox may send to the name server, and as many at once: the server's socket is shared by all, and what
-/// does not fit into its buffer is lost, whoever sent it. The sender asks again later.
+/// DNS queries per second and sandbox, also the burst: all sandboxes share the forwarder's socket, and packets that
+/// do not fit into its buffer are lost. Clients retry.
 const QUERY_RATE: u32 = 500;
 
-/// After this long without a query the kernel forgets who asked.
+/// The kernel drops a sandbox's counter after this long without a query.
 const QUERY_MEMORY: &str = "10s";
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the kernel shall count of each sandbox. Each needs a module that small kernels leave out.
+/// Per-sandbox counters. Each needs a kernel module that small kernels lack.
 #[derive(Debug, Clone, Copy)]
 struct Counting {
     flows: bool,
     queries: bool,
 }
 
-/// Everything first, then what can be had.
+/// All counters first, then what the kernel supports.
 const COUNTINGS: [Counting; 4] = [
     Counting { flows: true, queries: true },
     Counting { flows: true, queries: false },
@@ -51,7 +51,7 @@ const COUNTINGS: [Counting; 4] = [
     Counting { flows: false, queries: false },
 ];
 
-/// The whole table. `beyond` are slots in use that are above the number of slots we would make ourselves.
+/// The whole table. `beyond` are used slots above the configured number of slots.
 fn table(addressing: &Addressing, offline: &[u32], beyond: &[u32], counting: Counting) -> String {
     let (name, ours, dns) = (addressing.table(), format!("\"{}*\"", addressing.link_prefix()), addressing.dns());
     let block = format!("{}/{BLOCK_PREFIX}", addressing.block);
@@ -64,7 +64,7 @@ fn table(addressing: &Addressing, offline: &[u32], beyond: &[u32], counting: Cou
     let offline =
         if offline.is_empty() { String::new() } else { format!("    elements = {{ {} }}\n", offline.join(", ")) };
     let closed = closed_to_sandboxes().iter().map(Prefix::to_string).collect::<Vec<_>>().join(", ");
-    // Refusing tells the program inside at once what dropping would tell it after two minutes.
+    // A rejected connection fails at once; a dropped one would time out after two minutes.
     let refuse = "reject with icmpx admin-prohibited";
     let mut text = format!("table inet {name}\ndelete table inet {name}\ntable inet {name} {{\n");
     let count = if counting.flows {
@@ -144,7 +144,7 @@ fn table(addressing: &Addressing, offline: &[u32], beyond: &[u32], counting: Cou
     text
 }
 
-/// Loads the table in place of what is there under its name.
+/// Loads the table, replacing an existing one.
 pub(crate) async fn load(addressing: &Addressing, offline: &[u32], used: &[u32]) -> Result<(), Error> {
     let mut refused: Option<Error> = None;
     for counting in COUNTINGS {
@@ -155,23 +155,23 @@ pub(crate) async fn load(addressing: &Addressing, offline: &[u32], used: &[u32])
                     warn!(%reason, "this kernel cannot limit the connections of a sandbox");
                 }
                 if !counting.queries {
-                    warn!(%reason, "this kernel cannot limit how often a sandbox asks for names");
+                    warn!(%reason, "this kernel cannot limit the rate of a sandbox's DNS queries");
                 }
                 return Ok(());
             }
-            // Everything but the counting is required, so the first complaint is the one to tell.
+            // Everything but the counters is required, so the first error is the relevant one.
             (Err(error), _) => refused = refused.or(Some(error)),
         }
     }
     refused.map_or(Ok(()), Err)
 }
 
-/// Removes the table, if it is there.
+/// Removes the table, if it exists.
 pub(crate) async fn unload(addressing: &Addressing) -> Result<(), Error> {
     nft(&format!("table inet {0}\ndelete table inet {0}\n", addressing.table())).await
 }
 
-/// Where the `nft` program is; services often run without the directories of system programs in `PATH`.
+/// Path of the `nft` program; services often run without the directories of system programs in `PATH`.
 pub(crate) fn nft_program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from);
@@ -192,7 +192,7 @@ async fn nft(script: &str) -> Result<(), Error> {
         .map_err(Error::io("start nft"))?;
     let mut stdin = child.stdin.take().expect("stdin is piped");
     let run = async {
-        // If it stops reading, its exit says why.
+        // If it stops reading, its exit status says why.
         let _ = stdin.write_all(script.as_bytes()).await;
         drop(stdin);
         child.wait_with_output().await.map_err(Error::io("wait for nft"))
@@ -213,9 +213,9 @@ mod tests {
     use super::*;
     use crate::NetworkConfig;
 
-    /// What the kernel is given is the table of `types::address`, no more and no less.
+    /// The kernel gets exactly the table of `types::address`.
     #[test]
-    fn the_closed_set_is_the_shared_table() {
+    fn closed_set_matches_the_shared_table() {
         let config = NetworkConfig {
             instance: "t".to_owned(),
             run_dir: PathBuf::from("/run"),

@@ -1,5 +1,5 @@
-//! Watches the packet filter: if another program flushes all rules of the machine (reloading a firewall does), ours are
-//! loaded again at once.
+//! Watches the packet filter: if another program flushes all rules (as reloading a firewall does), ours are
+//! reloaded at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn listen() -> Result<rtnetlink::sys::TokioSocket, Error> {
 async fn watch(socket: &rtnetlink::sys::TokioSocket, addressing: &Arc<Addressing>, ledger: &Ledger) {
     let mut message = Vec::with_capacity(16 * 1024);
     loop {
-        // Before the first message too: what happened before a restart of this task was not seen.
+        // Also before the first message: changes before a restart of this task were not seen.
         while let Err(e) = restore(addressing, ledger).await {
             error!(error = chain(&e), "the packet filter of the sandboxes is missing and cannot be restored");
             tokio::time::sleep(RETRY).await;
@@ -47,7 +47,7 @@ async fn watch(socket: &rtnetlink::sys::TokioSocket, addressing: &Arc<Addressing
         message.clear();
         match socket.recv(&mut message).await {
             Ok(()) => {}
-            // Messages were lost, which is a reason to check too.
+            // Messages were lost, so check too.
             Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => {}
             Err(e) => {
                 warn!(error = chain(&e), "listening for changes of the packet filter");

@@ -1,4 +1,4 @@
-//! What a sandbox is given: a network namespace that is ready to use.
+//! The network of a sandbox: a namespace that is ready to use.
 
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// A prepared network namespace with its addresses.
 #[derive(Debug, Clone)]
 pub struct Slot {
-    /// Its number, from 1; what [`crate::Network::release`] takes.
+    /// Its index, from 1, for [`crate::Network::release`].
     pub index: u32,
     /// The namespace, to be entered with `setns`.
     pub netns: Arc<OwnedFd>,

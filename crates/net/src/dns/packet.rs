@@ -1,5 +1,4 @@
-//! The little that a forwarder must understand of DNS: is this a plain query, and is that its answer. Both come from
-//! strangers.
+//! The part of DNS that a forwarder needs: recognising plain queries and matching responses. Both are untrusted.
 
 use hickory_proto::op::{Header, Message, MessageType, OpCode, Query as Question};
 use hickory_proto::serialize::binary::{BinDecodable, BinDecoder};
@@ -11,19 +10,19 @@ pub(super) const REFUSED: u8 = 5;
 
 const HEADER: usize = 12;
 
-/// What every sender can take over UDP; more must be announced.
+/// UDP response size that every client accepts; larger ones must be announced.
 const SMALLEST_LIMIT: u16 = 512;
 
-/// Why a query is not passed on.
+/// Why a query is not forwarded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It is no query at all; an answer could start a loop.
+    /// It is not a query; a response could start a loop.
     Silence,
-    /// It is answered with this code.
+    /// Respond with this code.
     Code(u8),
 }
 
-/// A query that may be passed on.
+/// A query that can be forwarded.
 #[derive(Debug)]
 pub(super) struct Query {
     bytes: Vec<u8>,
@@ -31,12 +30,12 @@ pub(super) struct Query {
     question_end: usize,
 }
 
-/// What an answer from a resolver says.
+/// Evaluation of a resolver's response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// The rest is to be fetched over TCP.
+    /// The complete response must be fetched over TCP.
     pub(super) truncated: bool,
-    /// The resolver could or would not answer; another may.
+    /// The resolver failed; another may succeed.
     pub(super) failed: bool,
 }
 
@@ -57,23 +56,23 @@ impl Query {
         Ok(Query { bytes: bytes.to_vec(), question, question_end: decoder.index() })
     }
 
-    /// The query as sent on, under another id.
+    /// The query to forward, with another id.
     pub(super) fn with_id(&self, id: u16) -> Vec<u8> {
         renumbered(self.bytes.clone(), id)
     }
 
-    /// An answer as sent back, under the sender's own id.
+    /// A response with the client's id.
     pub(super) fn own(&self, answer: Vec<u8>) -> Vec<u8> {
         renumbered(answer, u16::from_be_bytes([self.bytes[0], self.bytes[1]]))
     }
 
-    /// The longest answer that the sender takes over UDP.
+    /// The longest UDP response that the client accepts.
     pub(super) fn limit(&self) -> usize {
         let announced = Message::from_vec(&self.bytes).map_or(SMALLEST_LIMIT, |message| message.max_payload());
         announced.max(SMALLEST_LIMIT).into()
     }
 
-    /// An answer of our own that says why there is none.
+    /// An error response.
     pub(super) fn failure(&self, code: u8) -> Vec<u8> {
         let mut answer = self.bytes[..self.question_end].to_vec();
         answer[2] = 0x80 | (answer[2] & 0x79);
@@ -82,7 +81,7 @@ impl Query {
         answer
     }
 
-    /// Whether a packet answers this query as sent under `id`, and what it says.
+    /// Whether a packet is the response to this query with `id`, and its evaluation.
     pub(super) fn judge(&self, answer: &[u8], id: u16) -> Option<Verdict> {
         let mut decoder = BinDecoder::new(answer);
         let header = Header::read(&mut decoder).ok()?;
@@ -92,14 +91,14 @@ impl Query {
         }
         let code = meta.response_code.low();
         let failed = code == SERVFAIL || code == REFUSED || code == NOTIMP;
-        // Some servers send the header alone when they fail.
+        // Some servers send only the header when they fail.
         let alone = header.counts.queries == 0 && code != 0;
         let mut same = || header.counts.queries == 1 && Question::read(&mut decoder).is_ok_and(|q| q == self.question);
         (alone || same()).then_some(Verdict { truncated: meta.truncation, failed })
     }
 }
 
-/// An answer to a query whose question cannot be read: the header alone.
+/// A response to a query whose question cannot be parsed: only the header.
 pub(super) fn bare_answer(query: &[u8], code: u8) -> Option<Vec<u8>> {
     let mut answer = query.get(..HEADER)?.to_vec();
     answer[2] = 0x80 | (answer[2] & 0x79);
@@ -115,7 +114,7 @@ fn renumbered(mut packet: Vec<u8>, id: u16) -> Vec<u8> {
     packet
 }
 
-/// One input for fuzzers: no packet panics, an answer is never taken for a query, and only the right id is taken for an answer.
+/// Fuzz target: no packet panics, a response is never parsed as a query, and only responses with the right id match.
 #[cfg(any(test, fuzzing))]
 pub(super) fn fuzz_one(input: &[u8]) -> String {
     let query = match Query::read(input) {
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_a_query_and_knows_its_answer() {
+    fn queries_are_parsed_and_match_their_response() {
         let sent = query("example.com.");
         let read = Query::read(&sent.to_vec().unwrap()).unwrap();
         let passed = Message::from_vec(&read.with_id(4711)).unwrap();
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_in_the_form_of_an_answer() {
+    fn refusals_are_valid_responses() {
         let mut sent = query("example.com.");
         sent.set_edns(Edns::new());
         let read = Query::read(&sent.to_vec().unwrap()).unwrap();
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_plain_query_is_not_passed_on() {
+    fn only_plain_queries_are_forwarded() {
         assert_eq!(Query::read(&[]).unwrap_err(), Refusal::Silence);
         let answer = query("a.b.").into_response().to_vec().unwrap();
         assert_eq!(Query::read(&answer).unwrap_err(), Refusal::Silence);
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_how_much_the_sender_takes() {
+    fn response_size_limits() {
         let mut sent = query("a.b.");
         assert_eq!(Query::read(&sent.to_vec().unwrap()).unwrap().limit(), 512);
         let mut edns = Edns::new();
@@ -206,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_packet_breaks_it(bytes in proptest::collection::vec(any::<u8>(), 0..300), id: u16) {
+        fn no_packet_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300), id: u16) {
             let _ = bare_answer(&bytes, FORMERR);
             let known = Query::read(&query("example.com.").to_vec().unwrap()).unwrap();
             let _ = known.judge(&bytes, id);

@@ -1,4 +1,4 @@
-//! How many of something one sandbox, and all together, may have at once.
+//! Concurrency limits per sandbox and in total.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ struct Held {
     each: BTreeMap<u32, usize>,
 }
 
-/// One of the allowed number, until dropped.
+/// A unit of the quota, returned when dropped.
 #[derive(Debug)]
 pub(super) struct Permit {
     held: Arc<Mutex<Held>>,
@@ -28,7 +28,7 @@ impl Quota {
         Quota { each, all, held: Arc::default() }
     }
 
-    /// One more for a sandbox; `None` if it, or all together, have enough.
+    /// Takes a unit for a sandbox; `None` if its limit or the total limit is reached.
     pub(super) fn enter(&self, index: u32) -> Option<Permit> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let mine = held.each.get(&index).copied().unwrap_or(0);
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_cannot_take_what_is_for_all() {
+    fn one_sandbox_cannot_exhaust_the_quota() {
         let quota = Quota::new(2, 3);
         let first = quota.enter(1).unwrap();
         let _second = quota.enter(1).unwrap();

@@ -1,4 +1,4 @@
-//! Which name servers to ask: those of the settings, or those of `/etc/resolv.conf`, read again when it changes.
+//! The name servers to use: the configured ones, or those of `/etc/resolv.conf`, which is reloaded when it changes.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 const SYSTEM: &str = "/etc/resolv.conf";
 
-/// How often to look whether the file has changed.
+/// How often the file is checked for changes.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Longest file read, and most servers taken from it.
+/// Longest file, and most servers used from it.
 const LONGEST_FILE: u64 = 64 * 1024;
 const MOST: usize = 8;
 
@@ -27,7 +27,7 @@ pub(super) struct Known {
 }
 
 impl Resolvers {
-    /// `own` is the forwarder's own address, which it must not ask.
+    /// `own` is the forwarder's own address, which is skipped.
     pub(super) fn new(fixed: Vec<SocketAddr>, own: Ipv4Addr) -> Resolvers {
         if fixed.is_empty() {
             let known = Known { looked: None, modified: None, servers: Arc::new([]) };
@@ -37,7 +37,7 @@ impl Resolvers {
         }
     }
 
-    /// The servers to ask now.
+    /// The current servers.
     pub(super) fn current(&self) -> Arc<[SocketAddr]> {
         match self {
             Resolvers::Fixed(servers) => Arc::clone(servers),
@@ -72,7 +72,7 @@ fn parse(text: &str, own: Ipv4Addr) -> Vec<SocketAddr> {
         if words.next() != Some("nameserver") {
             return None;
         }
-        // A link-local address names its interface after a percent sign.
+        // A link-local address has its interface after a percent sign.
         let (address, scope) = words.next().map(|word| word.split_once('%').unwrap_or((word, "")))?;
         match address.parse().ok()? {
             IpAddr::V4(address) => (address != own).then(|| SocketAddr::new(IpAddr::V4(address), 53)),

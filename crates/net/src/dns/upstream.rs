@@ -1,4 +1,4 @@
-//! Asking the resolvers: each query from a port and under an id of its own, the next resolver when one is silent.
+//! Queries the resolvers: each query has its own port and id, and the next resolver is tried if one does not respond.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,22 +12,22 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::packet::{Query, Verdict};
 use super::resolvers::Resolvers;
 
-/// After this the sandbox has given up, too.
+/// By then the sandbox has timed out, too.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The least time that one resolver is given.
+/// Minimum timeout of one resolver.
 const LEAST_TRY: Duration = Duration::from_secs(1);
 
-/// Longest answer taken over UDP; a longer one is fetched over TCP.
+/// Longest UDP response; a longer one is fetched over TCP.
 const LONGEST_UDP: usize = 8192;
 
-/// Packets that are not the answer, after which we assume that someone is guessing ids.
+/// Number of unrelated packets after which someone is assumed to guess ids.
 const MOST_STRANGERS: usize = 32;
 
 #[derive(Debug)]
 pub(super) struct Upstream {
     resolvers: Resolvers,
-    /// The number of the resolver that answered last; the next query starts there.
+    /// Index of the resolver that responded last; the next query starts there.
     good: AtomicUsize,
 }
 
@@ -36,15 +36,15 @@ impl Upstream {
         Upstream { resolvers, good: AtomicUsize::new(0) }
     }
 
-    /// The answer to a query under the sender's own id; `None` if no resolver gave one in time. `tcp` says how the
-    /// sender asked and thereby how long an answer it takes.
+    /// The response with the client's id; `None` if no resolver responded in time. `tcp` is the client's transport,
+    /// which limits the size of the response.
     pub(super) async fn ask(&self, query: &Query, tcp: bool) -> Option<Vec<u8>> {
         let servers = self.resolvers.current();
         if servers.is_empty() {
             return None;
         }
         let deadline = Instant::now() + TIMEOUT;
-        // A packet can get lost: even a single resolver is asked twice.
+        // A packet can get lost: even a single resolver is tried twice.
         let tries = servers.len().max(2);
         let share = (TIMEOUT / u32::try_from(tries).unwrap_or(u32::MAX)).max(LEAST_TRY);
         let start = self.good.load(Ordering::Relaxed);
@@ -57,7 +57,7 @@ impl Upstream {
                     self.good.store(number, Ordering::Relaxed);
                     return Some(query.own(answer));
                 }
-                // A failure is the answer if no other resolver has a better one.
+                // A failure is returned if no other resolver does better.
                 Ok(Ok((answer, true))) => fallback = Some(answer),
                 Ok(Err(_)) | Err(_) => {}
             }
@@ -69,7 +69,7 @@ impl Upstream {
     }
 }
 
-/// One resolver's answer, and whether it says that it failed.
+/// One resolver's response, and whether it is a failure.
 async fn fetch(server: SocketAddr, query: &Query, tcp: bool) -> io::Result<(Vec<u8>, bool)> {
     let (short, verdict) = over_udp(server, query).await?;
     if !verdict.truncated {
@@ -77,7 +77,7 @@ async fn fetch(server: SocketAddr, query: &Query, tcp: bool) -> io::Result<(Vec<
     }
     match timeout(TIMEOUT / 2, over_tcp(server, query)).await {
         Ok(Ok((whole, verdict))) if tcp || whole.len() <= query.limit() => Ok((whole, verdict.failed)),
-        // A sender over UDP learns from the short answer to come back over TCP.
+        // A truncated UDP response makes the client retry over TCP.
         _ if !tcp => Ok((short, verdict.failed)),
         Ok(Err(e)) => Err(e),
         _ => Err(io::ErrorKind::TimedOut.into()),
@@ -95,7 +95,7 @@ async fn over_udp(server: SocketAddr, query: &Query) -> io::Result<(Vec<u8>, Ver
     for _ in 0..MOST_STRANGERS {
         let length = socket.recv(&mut buffer).await?;
         if let Some(mut verdict) = query.judge(&buffer[..length], id) {
-            // A buffer that is full may hold a part only.
+            // A full buffer may hold a truncated packet.
             verdict.truncated |= length == LONGEST_UDP;
             return Ok((buffer[..length].to_vec(), verdict));
         }

@@ -1,4 +1,4 @@
-//! Names, as asked from inside.
+//! DNS queries from inside a sandbox.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -29,7 +29,7 @@ fn query(name: &str, limit: Option<u16>) -> Message {
     message
 }
 
-/// Asks again after a loss, as resolvers do: packets get lost, also here. The forwarder itself answers within 5 s of a query.
+/// Retries after a loss, as resolvers do. The forwarder responds within 5 s of a query.
 fn ask_udp(message: &Message) -> Option<Message> {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(6))).unwrap();
@@ -44,7 +44,7 @@ fn ask_udp(message: &Message) -> Option<Message> {
     None
 }
 
-/// Packets for the forwarder that did not fit into its buffer.
+/// Packets that did not fit into the forwarder's buffer.
 fn lost() -> u64 {
     let sockets = std::fs::read_to_string("/proc/thread-self/net/udp").unwrap();
     let of_server = |line: &&str| line.split_whitespace().nth(1).is_some_and(|local| local.ends_with(":0035"));
@@ -90,7 +90,7 @@ fn names_are_resolved_over_both_transports() {
         inside(&slot.netns, || {
             let mut stream = TcpStream::connect((SERVER, 53)).unwrap();
             assert_eq!(ask_tcp(&mut stream, &query("example.com.", None)).answers.len(), 1);
-            // What does not fit into a packet is fetched over TCP from the resolver, too.
+            // A response that does not fit into a packet is fetched over TCP from the resolver, too.
             assert_eq!(ask_tcp(&mut stream, &query("long.example.com.", None)).answers.len(), 100);
         })
         .await;
@@ -99,7 +99,7 @@ fn names_are_resolved_over_both_transports() {
 }
 
 #[test]
-fn long_answers_are_cut_only_where_they_must() {
+fn long_responses_are_truncated_only_over_udp() {
     on_machine(async |machine| {
         let resolver = Resolver::start(ResponseCode::NoError);
         let network = open(&machine, vec![resolver.address]).await;
@@ -115,7 +115,7 @@ fn long_answers_are_cut_only_where_they_must() {
 }
 
 #[test]
-fn a_dead_resolver_does_not_matter() {
+fn dead_resolvers_are_skipped() {
     on_machine(async |machine| {
         let (failing, working) = (Resolver::start(ResponseCode::ServFail), Resolver::start(ResponseCode::NoError));
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -124,7 +124,7 @@ fn a_dead_resolver_does_not_matter() {
         let network = open(&machine, resolvers).await;
         let slot = network.acquire(true).await.unwrap();
         assert_eq!(udp(&slot, "example.com.", None).await.answers.len(), 1);
-        // The one that answered is asked first from now on.
+        // The one that responded is tried first from now on.
         let start = Instant::now();
         assert_eq!(udp(&slot, "example.com.", None).await.answers.len(), 1);
         assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
@@ -134,7 +134,7 @@ fn a_dead_resolver_does_not_matter() {
 }
 
 #[test]
-fn without_any_resolver_the_answer_is_failure() {
+fn without_resolvers_queries_fail() {
     on_machine(async |machine| {
         let network = open(&machine, vec!["127.0.0.1:1".parse().unwrap()]).await;
         let slot = network.acquire(true).await.unwrap();
@@ -162,7 +162,7 @@ fn offline_sandboxes_are_refused() {
 }
 
 #[test]
-fn strangers_get_no_answer() {
+fn other_clients_are_ignored() {
     on_machine(async |machine| {
         let resolver = Resolver::start(ResponseCode::NoError);
         let network = open(&machine, vec![resolver.address]).await;
@@ -180,11 +180,11 @@ fn strangers_get_no_answer() {
     });
 }
 
-/// Twenty times what a socket usually holds.
+/// Twenty times the usual capacity of a socket.
 const FLOOD: u64 = 5_000;
 
 #[test]
-fn a_flood_of_one_does_not_drown_another() {
+fn a_flood_does_not_affect_other_sandboxes() {
     on_machine(async |machine| {
         // A resolver that never answers keeps the flooder's queries open.
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -209,7 +209,7 @@ fn a_flood_of_one_does_not_drown_another() {
         let counted = rules.split("counter packets ").nth(1).and_then(|rest| rest.split(' ').next());
         let dropped: u64 = counted.and_then(|number| number.parse().ok()).expect("a counter");
         assert!((1..FLOOD).contains(&dropped), "{dropped} of {FLOOD} never reached the forwarder");
-        assert_eq!(lost(), 0, "what the packet filter let through found room");
+        assert_eq!(lost(), 0, "all packets that passed the filter fit into the buffer");
         network.close().await.unwrap();
     });
 }

@@ -1,4 +1,4 @@
-//! Who can reach whom.
+//! Reachability between sandboxes, the host and the outside.
 
 use cabana_supervisor::Supervisor;
 use std::net::{Ipv4Addr, TcpStream, UdpSocket};
@@ -16,7 +16,7 @@ fn sandboxes_reach_the_internet_under_the_hosts_address() {
         let slot = network.acquire(true).await.unwrap();
         let port = listen(&machine.outside, PUBLIC).await;
         assert_eq!(reach(&slot, PUBLIC, port).await, Some(HOST.to_string()));
-        // The first hop is no private address here.
+        // The gateway does not have a private address here.
         let port = listen(&machine.outside, OUTSIDE).await;
         assert_eq!(reach(&slot, OUTSIDE, port).await, Some(HOST.to_string()));
         network.close().await.unwrap();
@@ -37,7 +37,7 @@ fn sandboxes_do_not_reach_each_other() {
 }
 
 #[test]
-fn the_host_is_out_of_reach() {
+fn the_host_is_unreachable() {
     on_machine(async |machine| {
         let network = machine.open().await;
         let (slot, other) = (network.acquire(true).await.unwrap(), network.acquire(true).await.unwrap());
@@ -60,7 +60,7 @@ fn the_host_is_out_of_reach() {
 }
 
 #[test]
-fn private_ranges_are_out_of_reach() {
+fn private_ranges_are_unreachable() {
     on_machine(async |machine| {
         let network = machine.open().await;
         let slot = network.acquire(true).await.unwrap();
@@ -70,7 +70,7 @@ fn private_ranges_are_out_of_reach() {
             assert!(host.is_some(), "the host itself reaches {address}");
             assert!(no_reach(&slot, address, port).await, "{address}");
         }
-        // No IPv6 leaves, not even in disguise.
+        // No IPv6 leaves, not even mapped addresses.
         let mapped: std::net::SocketAddr = "[::ffff:169.254.169.254]:80".parse().unwrap();
         assert!(inside(&slot.netns, move || no_greeting(mapped)).await);
         network.close().await.unwrap();
@@ -78,7 +78,7 @@ fn private_ranges_are_out_of_reach() {
 }
 
 #[test]
-fn a_refusal_is_quick() {
+fn rejections_are_immediate() {
     on_machine(async |machine| {
         let network = machine.open().await;
         let slot = network.acquire(true).await.unwrap();
@@ -93,7 +93,7 @@ fn a_refusal_is_quick() {
 }
 
 #[test]
-fn nobody_outside_reaches_in() {
+fn sandboxes_are_unreachable_from_outside() {
     on_machine(async |machine| {
         let network = machine.open().await;
         let slot = network.acquire(true).await.unwrap();
@@ -109,7 +109,7 @@ fn nobody_outside_reaches_in() {
 }
 
 #[test]
-fn a_forged_source_gets_nowhere() {
+fn forged_sources_are_dropped() {
     on_machine(async |machine| {
         let network = machine.open().await;
         let (slot, other) = (network.acquire(true).await.unwrap(), network.acquire(true).await.unwrap());
@@ -120,7 +120,7 @@ fn a_forged_source_gets_nowhere() {
             inside(&slot.netns, move || {
                 sh(&format!("ip addr replace {source}/32 dev eth0"));
                 let socket = UdpSocket::bind((source, 0)).unwrap();
-                // Dropped or refused, the kernel may say so here.
+                // The kernel may report the drop or rejection here.
                 let _ = socket.send_to(b"x", (PUBLIC, port));
             })
         };
@@ -136,7 +136,7 @@ fn a_forged_source_gets_nowhere() {
 }
 
 #[test]
-fn offline_means_offline() {
+fn internet_access_can_be_toggled() {
     on_machine(async |machine| {
         let network = machine.open().await;
         let slot = network.acquire(false).await.unwrap();
@@ -145,7 +145,7 @@ fn offline_means_offline() {
         assert!(no_reach(&slot, PUBLIC, port).await);
         assert!(reach(&neighbour, PUBLIC, port).await.is_some());
 
-        // Given internet, it has it; taken again, a live connection is cut.
+        // Enabling it works; disabling it cuts a live connection.
         assert!(network.set_internet(slot.index, true).await.unwrap());
         let mut stream = inside(&slot.netns, move || TcpStream::connect((PUBLIC, port)).unwrap()).await;
         let mut said = [0; 64];
@@ -155,7 +155,7 @@ fn offline_means_offline() {
         assert!(cut(&mut stream));
         assert!(!network.set_internet(999, false).await.unwrap());
 
-        // The next to have the address starts afresh.
+        // The next owner of the address starts with a clean state.
         network.release(slot.index).await.unwrap();
         network.settled().await;
         assert!(!sh("nft list set inet cabana_t1 offline").contains("elements"));
@@ -164,7 +164,7 @@ fn offline_means_offline() {
 }
 
 #[test]
-fn flushed_rules_come_back() {
+fn flushed_rules_are_restored() {
     on_machine(async |machine| {
         let network = machine.open().await;
         let slot = network.acquire(false).await.unwrap();
@@ -182,7 +182,7 @@ fn flushed_rules_come_back() {
 }
 
 #[test]
-fn two_servers_live_side_by_side() {
+fn two_servers_are_independent() {
     on_machine(async |machine| {
         let first = machine.open().await;
         let mut config = machine.config();

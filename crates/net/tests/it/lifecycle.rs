@@ -1,4 +1,4 @@
-//! Restarts, crashes, limits, and that nothing is left.
+//! Restarts, crashes, limits and cleanup.
 
 use std::net::TcpStream;
 use std::os::fd::AsFd;
@@ -13,40 +13,40 @@ use crate::machine::{PUBLIC, alive, cut, inside, listen, no_reach, on_machine, r
 #[test]
 fn closing_leaves_nothing() {
     on_machine(async |machine| {
-        let before = machine.picture();
+        let before = machine.network_state();
         let network = machine.open().await;
         let slot = network.acquire(false).await.unwrap();
-        assert_ne!(machine.picture(), before);
+        assert_ne!(machine.network_state(), before);
         network.release(slot.index).await.unwrap();
         network.release(slot.index).await.unwrap();
         network.close().await.unwrap();
         network.close().await.unwrap();
-        assert_eq!(machine.picture(), before);
+        assert_eq!(machine.network_state(), before);
         assert!(matches!(network.acquire(true).await, Err(Error::Closed)));
-        // And it can be opened again.
+        // It can be opened again.
         let network = machine.open().await;
         network.settled().await;
         network.close().await.unwrap();
-        assert_eq!(machine.picture(), before);
+        assert_eq!(machine.network_state(), before);
     });
 }
 
 #[test]
 fn a_failed_start_leaves_nothing() {
     on_machine(async |machine| {
-        let before = machine.picture();
-        // Somebody else is the name server of all addresses.
+        let before = machine.network_state();
+        // Another name server listens on all addresses.
         let other = std::net::TcpListener::bind("0.0.0.0:53").unwrap();
         assert!(matches!(Network::open(machine.config(), &[], &Supervisor::new()).await, Err(Error::DnsBind { .. })));
-        assert_eq!(machine.picture(), before);
+        assert_eq!(machine.network_state(), before);
         drop(other);
         machine.open().await.close().await.unwrap();
-        assert_eq!(machine.picture(), before);
+        assert_eq!(machine.network_state(), before);
     });
 }
 
 #[test]
-fn comes_to_rest_after_many_cycles() {
+fn settles_after_many_cycles() {
     on_machine(async |machine| {
         let mut config = machine.config();
         config.slots = 64;
@@ -59,7 +59,7 @@ fn comes_to_rest_after_many_cycles() {
             let ours = |line: &&str| line.contains("cbt1-") && !line.contains(" . ") && !line.contains("name \"");
             picture.lines().filter(ours).count()
         };
-        let before = names(machine.picture());
+        let before = names(machine.network_state());
         let start = std::time::Instant::now();
         let cycles = (0..8).map(|task| {
             let network = Arc::clone(&network);
@@ -77,7 +77,7 @@ fn comes_to_rest_after_many_cycles() {
         network.settled().await;
         println!("320 cycles in {churned:?}, at rest after {:?}", start.elapsed());
         assert_eq!(network.counts(), rest);
-        assert_eq!(names(machine.picture()), before);
+        assert_eq!(names(machine.network_state()), before);
         let rules = sh("nft list set inet cabana_t1 offline; nft list set inet cabana_t1 flows");
         assert!(!rules.contains("elements"), "{rules}");
         assert_eq!(std::fs::read_dir(machine.dir.path().join("run/net")).unwrap().count(), 4);
@@ -99,7 +99,7 @@ fn the_limit_holds() {
             }
             assert!(matches!(network.acquire(true).await, Err(Error::Full { limit: 3 })));
             network.release(slots[1].index).await.unwrap();
-            // The one that is being deleted is waited for.
+            // Allocation waits for the slot that is being deleted.
             slots[1] = network.acquire(false).await.unwrap();
             assert!(matches!(network.acquire(true).await, Err(Error::Full { limit: 3 })));
             for slot in slots {
@@ -113,7 +113,7 @@ fn the_limit_holds() {
 }
 
 #[test]
-fn a_caller_that_goes_away_loses_no_slot() {
+fn a_cancelled_caller_loses_no_slot() {
     on_machine(async |machine| {
         let mut config = machine.config();
         config.slots = 6;
@@ -153,11 +153,11 @@ fn running_sandboxes_survive_a_restart() {
         let inode = |slot: &cabana_net::Slot| rustix::fs::fstat(slot.netns.as_fd()).unwrap().st_ino;
         assert_eq!((inode(&adopted), adopted.address), (inode(&slot), slot.address));
         assert!(no_reach(&network.adopted(offline.index).unwrap(), PUBLIC, port).await);
-        assert!(network.adopted(39).is_none(), "it was never there");
+        assert!(network.adopted(39).is_none(), "it never existed");
         network.settled().await;
         assert_eq!(network.counts(), Counts { ready: 2, used: 2, ..Counts::default() });
 
-        // Stopping in order keeps them, too.
+        // A graceful stop keeps them, too.
         network.close().await.unwrap();
         assert!(alive(&mut stream));
         let network = Network::open(machine.config(), &[slot.index], &Supervisor::new()).await.unwrap();
@@ -171,9 +171,9 @@ fn running_sandboxes_survive_a_restart() {
 }
 
 #[test]
-fn a_crash_leaves_nothing_behind() {
+fn slots_of_a_crashed_server_are_deleted() {
     on_machine(async |machine| {
-        let before = machine.picture();
+        let before = machine.network_state();
         let network = machine.open().await;
         let slot = network.acquire(false).await.unwrap();
         network.settled().await;
@@ -184,7 +184,7 @@ fn a_crash_leaves_nothing_behind() {
         assert_eq!(network.counts(), Counts { ready: 2, ..Counts::default() });
         assert!(!sh("ip -o link").contains(&format!("cbt1-{}@", slot.index)));
         network.close().await.unwrap();
-        assert_eq!(machine.picture(), before);
+        assert_eq!(machine.network_state(), before);
     });
 }
 
@@ -211,7 +211,7 @@ fn flows_end_with_their_slot() {
 }
 
 #[test]
-fn addresses_go_round() {
+fn addresses_are_used_round_robin() {
     on_machine(async |machine| {
         let network = machine.open().await;
         let first = network.acquire(true).await.unwrap();
@@ -221,7 +221,7 @@ fn addresses_go_round() {
             assert_ne!(next.address, first.address);
             network.release(next.index).await.unwrap();
         }
-        // A packet to one that is gone does not leave by the default route.
+        // A packet to a released address does not leave by the default route.
         network.settled().await;
         let gone = sh(&format!("ip route get {} 2>&1 || true", first.address));
         assert!(gone.contains("No route to host"), "{gone}");

@@ -1,5 +1,5 @@
-//! A machine of the test's own: a network namespace that plays the host, with a second one behind it that plays the
-//! outside. Nothing touches the real host's network, and all of it is gone when the test's threads end.
+//! An isolated machine per test: a network namespace as the host, and a second one behind it as the
+//! outside. The real host's network is not touched, and everything is gone when the test's threads end.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -50,7 +50,8 @@ pub(crate) fn on_machine<F: Future<Output = ()>>(test: impl FnOnce(Arc<Machine>)
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
         let outside = namespace();
         setns(&home, CloneFlags::CLONE_NEWNET).unwrap();
-        // `ip` names a namespace by a process; ours is a thread, so the link is made here and moved from inside.
+        // `ip` identifies a namespace by a process; ours is a thread, so the link is created here and moved from
+        // inside.
         let path = format!("/proc/{}/task/{}/fd", std::process::id(), nix::unistd::gettid());
         let link = |fd: &OwnedFd| format!("{path}/{}", std::os::fd::AsRawFd::as_raw_fd(fd));
         sh("ip link set lo up");
@@ -62,9 +63,9 @@ pub(crate) fn on_machine<F: Future<Output = ()>>(test: impl FnOnce(Arc<Machine>)
             sh(&format!("ip addr add {address}/32 dev lo"));
         }
         setns(&home, CloneFlags::CLONE_NEWNET).unwrap();
-        // The other end came up later; until the kernel has noticed, this one loses what it sends.
+        // The other end came up later; until the kernel has noticed, packets sent here are lost.
         sh("until ip -o link show up0 | grep -q 'state UP'; do sleep 0.01; done");
-        // The runtime's threads are made here, so they live on this machine.
+        // The runtime's threads are started here, so they are in this namespace.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let machine = Machine { outside: Arc::new(outside), dir: tempfile::tempdir().unwrap() };
         let machine = Arc::new(machine);
@@ -90,8 +91,8 @@ impl Machine {
         Network::open(self.config(), &[], &Supervisor::new()).await.unwrap()
     }
 
-    /// What is there of networks: links, addresses, routes, rules, mounts.
-    pub(crate) fn picture(&self) -> String {
+    /// All network state: links, addresses, routes, rules, mounts.
+    pub(crate) fn network_state(&self) -> String {
         let mounts = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
         let pins = mounts.lines().filter(|line| line.contains(self.dir.path().to_str().unwrap())).count();
         let seen = sh("ip -o link | cut -d: -f2; ip -o -4 addr | cut -d' ' -f2-7; ip route; nft list ruleset");
@@ -103,14 +104,14 @@ fn namespace() -> OwnedFd {
     std::fs::File::open("/proc/thread-self/ns/net").unwrap().into()
 }
 
-/// Runs commands on the calling thread's machine.
+/// Runs commands in the calling thread's namespace.
 pub(crate) fn sh(script: &str) -> String {
     let output = Command::new("sh").args(["-ec", script]).output().unwrap();
     assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Does something inside a namespace, on a thread of its own.
+/// Runs a function inside a namespace, on its own thread.
 pub(crate) async fn inside<T: Send + 'static>(netns: &Arc<OwnedFd>, f: impl FnOnce() -> T + Send + 'static) -> T {
     let netns = Arc::clone(netns);
     let (send, receive) = tokio::sync::oneshot::channel();
@@ -127,7 +128,7 @@ pub(crate) async fn listen(netns: &Arc<OwnedFd>, address: Ipv4Addr) -> u16 {
     inside(netns, move || start_echo(address)).await
 }
 
-/// The same on the calling thread's machine.
+/// The same in the calling thread's namespace.
 pub(crate) fn start_echo(address: Ipv4Addr) -> u16 {
     let listener = TcpListener::bind((address, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -149,11 +150,11 @@ pub(crate) fn start_echo(address: Ipv4Addr) -> u16 {
     port
 }
 
-/// How long is waited for what must come, and for what must not.
+/// Timeouts for what must happen and for what must not.
 const PATIENCE: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_millis(700);
 
-/// What a listener says about a connection from here; `None` if there is none.
+/// The greeting of a listener; `None` if it cannot be reached.
 pub(crate) fn greeting(to: SocketAddr) -> Option<String> {
     greeting_within(to, PATIENCE)
 }
@@ -170,7 +171,7 @@ pub(crate) async fn reach(slot: &Slot, address: Ipv4Addr, port: u16) -> Option<S
     inside(&slot.netns, move || greeting((address, port).into())).await
 }
 
-/// Whether nobody answers here.
+/// Whether nothing responds.
 pub(crate) fn no_greeting(to: SocketAddr) -> bool {
     greeting_within(to, SILENCE).is_none()
 }
@@ -184,7 +185,7 @@ pub(crate) fn alive(stream: &mut TcpStream) -> bool {
     echoes(stream, PATIENCE)
 }
 
-/// Whether it carries none any more.
+/// Whether an open connection carries no data any more.
 pub(crate) fn cut(stream: &mut TcpStream) -> bool {
     !echoes(stream, SILENCE)
 }

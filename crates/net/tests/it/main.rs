@@ -1,4 +1,4 @@
-//! The network with real namespaces, links and rules. Needs root; every test has a machine of its own.
+//! Tests with real namespaces, links and rules. They need root; every test has its own machine.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod dns;

@@ -1,4 +1,4 @@
-//! A name server for tests: answers every question for an address record with an address made from the name.
+//! A name server for tests: responds to every address query with an address derived from the name.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
@@ -14,7 +14,7 @@ pub(crate) struct Resolver {
     pub(crate) asked: Arc<AtomicUsize>,
 }
 
-/// How many records an answer has: `long…` names get more than fit into a packet.
+/// Number of records in a response: `long…` names get more than fit into a packet.
 fn records(name: &str) -> u8 {
     if name.starts_with("long") { 100 } else { 1 }
 }
@@ -36,7 +36,7 @@ fn respond(bytes: &[u8], udp: bool, code: ResponseCode) -> Vec<u8> {
 }
 
 impl Resolver {
-    /// Starts one on the loopback of the calling thread's machine.
+    /// Starts one on the loopback of the calling thread's namespace.
     pub(crate) fn start(code: ResponseCode) -> Resolver {
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = tcp.local_addr().unwrap();
@@ -48,7 +48,7 @@ impl Resolver {
             loop {
                 let (length, from) = udp.recv_from(&mut buffer).unwrap();
                 count.fetch_add(1, Ordering::SeqCst);
-                // A stranger's packet first: wrong id, so it must be ignored.
+                // First a forged packet with a wrong id, which must be ignored.
                 let mut forged = respond(&buffer[..length], true, ResponseCode::NXDomain);
                 forged[0] ^= 0x55;
                 udp.send_to(&forged, from).unwrap();

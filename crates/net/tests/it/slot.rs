@@ -1,4 +1,4 @@
-//! What a sandbox finds in its namespace.
+//! Contents of a sandbox's network namespace.
 
 use cabana_supervisor::Supervisor;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::machine::{Machine, greeting, inside, listen, on_machine, sh};
 
 #[test]
-fn a_slot_is_furnished() {
+fn slots_are_configured() {
     on_machine(async |machine| {
         let network = machine.open().await;
         let slot = network.acquire(true).await.unwrap();
@@ -51,7 +51,7 @@ fn the_host_reaches_a_sandbox_at_once() {
             let start = Instant::now();
             let said = tokio::task::spawn_blocking(move || greeting((slot.address, port).into())).await.unwrap();
             assert_eq!(said, Some(slot.gateway.to_string()));
-            // A first packet that got lost would be sent again after a second.
+            // A lost first packet would be retransmitted after a second.
             assert!(start.elapsed().as_millis() < 900, "{:?}", start.elapsed());
         }
         network.close().await.unwrap();
@@ -59,7 +59,7 @@ fn the_host_reaches_a_sandbox_at_once() {
 }
 
 #[test]
-fn slots_are_quick() {
+fn slots_are_allocated_quickly() {
     on_machine(async |machine| {
         let mut config = machine.config();
         config.slots = 300;

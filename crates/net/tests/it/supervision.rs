@@ -1,4 +1,4 @@
-//! Each task and thread of the network panics once, and works again.
+//! Each task and thread of the network recovers from a panic.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::dns::{ask_over_tcp, udp};
 use crate::machine::{on_machine, sh};
 use crate::resolver::Resolver;
 
-/// Makes a task panic, and waits until it is started again.
+/// Makes a task panic, and waits until it is restarted.
 async fn panic(supervisor: &Supervisor, task: &str) {
     let before = supervisor.restarts(task);
     assert!(supervisor.inject_panic(task));
@@ -23,9 +23,9 @@ async fn panic(supervisor: &Supervisor, task: &str) {
 }
 
 #[test]
-fn every_task_works_again_after_a_panic() {
+fn every_task_recovers_from_a_panic() {
     on_machine(async |machine| {
-        let before = machine.picture();
+        let before = machine.network_state();
         let resolver = Resolver::start(ResponseCode::NoError);
         let mut config = machine.config();
         config.resolvers = vec![resolver.address];
@@ -61,12 +61,12 @@ fn every_task_works_again_after_a_panic() {
             network.release(slot.index).await.unwrap();
         }
         network.close().await.unwrap();
-        assert_eq!(machine.picture(), before);
+        assert_eq!(machine.network_state(), before);
     });
 }
 
 #[test]
-fn slots_are_made_although_the_builder_keeps_panicking() {
+fn slots_are_created_while_the_builder_keeps_panicking() {
     on_machine(async |machine| {
         let supervisor = Supervisor::new();
         let mut config = machine.config();
@@ -74,7 +74,7 @@ fn slots_are_made_although_the_builder_keeps_panicking() {
         let network = Network::open(config, &[], &supervisor).await.unwrap();
         for _ in 0..3 {
             supervisor.inject_panic("network slot builder");
-            // Whether the panic hits before, in or after the work, the caller gets a slot.
+            // The caller gets a slot whether the panic happens before, during or after the work.
             let slot = network.acquire(true).await.unwrap();
             network.release(slot.index).await.unwrap();
         }
