@@ -1,4 +1,4 @@
-//! Who is asking: the sandbox's access token, and the user as whom a request acts.
+//! Authentication: the sandbox's access token, and the user that a request runs as.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD as ALPHABET;
@@ -18,14 +18,14 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// What the token header says.
+/// Result of checking the token header.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Token {
-    /// There is none.
+    /// No token was sent.
     Absent,
-    /// It is the sandbox's.
+    /// The sandbox's token.
     Right,
-    /// It is something else, or there are several.
+    /// Another value, or several headers.
     Wrong,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn token(headers: &HeaderMap, expected: &Secret) -> Token {
     }
 }
 
-/// The user that `Authorization: Basic` names.
+/// The user named by `Authorization: Basic`.
 fn basic_user(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, credentials) = value.split_once(' ')?;
@@ -50,17 +50,17 @@ fn basic_user(headers: &HeaderMap) -> Option<String> {
     decoded.split_once(':').map(|(user, _password)| user.to_owned()).filter(|user| !user.is_empty())
 }
 
-/// The account of a call: the one that it names, or the default.
+/// The account for a call: the one it names, or the default.
 pub(crate) fn account(guest: &Guest, headers: &HeaderMap) -> Result<Account, ConnectError> {
     match basic_user(headers) {
         None => Ok(users::find_or_root(&guest.settings().default_user)),
         Some(name) => users::find(&name)
-            .ok_or_else(|| ConnectError::unauthenticated(format!("invalid username: '{}'", shown(&name)))),
+            .ok_or_else(|| ConnectError::unauthenticated(format!("invalid username: '{}'", truncated(&name)))),
     }
 }
 
-/// A name that came from outside, short enough to be repeated in a message.
-pub(crate) fn shown(name: &str) -> String {
+/// Shortens a client-supplied name for use in a message.
+pub(crate) fn truncated(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(64).collect()
 }
 
@@ -104,7 +104,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_header_is_survived(value in "[ -~]{0,60}") {
+        fn any_header_never_panics(value in "[ -~]{0,60}") {
             let _ = basic_user(&headers(&value));
         }
     }

@@ -1,12 +1,11 @@
-//! File operations leave the one thread that serves everybody.
+//! Runs file operations on blocking threads, off the single-threaded async runtime.
 
 use connectrpc::ConnectError;
 
 use crate::error::Problem;
 
-/// What a call answers when its thread was lost, which happens only as the daemon ends.
+/// An error type that can report a lost blocking thread, which happens only while the daemon shuts down.
 pub(crate) trait Lost {
-    /// The answer.
     fn lost() -> Self;
 }
 
@@ -22,7 +21,7 @@ impl Lost for Problem {
     }
 }
 
-/// Runs on a thread that may block.
+/// Runs `work` on a thread that may block.
 pub(crate) async fn run<T, E>(work: impl FnOnce() -> Result<T, E> + Send + 'static) -> Result<T, E>
 where
     T: Send + 'static,

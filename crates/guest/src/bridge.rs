@@ -1,4 +1,4 @@
-//! `GET /bridge`: the host's stream becomes a connection to a port that is bound to loopback inside.
+//! `GET /bridge`: connects the host's stream to a port that is bound to loopback inside the sandbox.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -16,7 +16,7 @@ use crate::error::Problem;
 use crate::query::Query;
 use crate::reply::{self, Body};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const BUFFER: usize = 32 << 10;
 
 /// Answers 101 and joins the two streams.
@@ -31,7 +31,7 @@ pub(crate) async fn serve(request: Request<TrackedBody>, query: &Query) -> Resul
         .map_err(|cause| Problem::new(StatusCode::BAD_GATEWAY, format!("port {port} is not open: {cause}")))?;
     tokio::spawn(async move {
         if let Ok(outside) = hyper::upgrade::on(request).await {
-            // Either side may cut the connection; there is nobody to tell.
+            // Either side may close the connection; there is nobody to report an error to.
             let _ = copy_bidirectional_with_sizes(&mut TokioIo::new(outside), &mut inside, BUFFER, BUFFER).await;
         }
     });
@@ -44,9 +44,9 @@ pub(crate) async fn serve(request: Request<TrackedBody>, query: &Query) -> Resul
 async fn connect(port: u16) -> io::Result<TcpStream> {
     let mut last = io::Error::from(io::ErrorKind::ConnectionRefused);
     for address in [SocketAddr::from((Ipv4Addr::LOCALHOST, port)), SocketAddr::from((Ipv6Addr::LOCALHOST, port))] {
-        match tokio::time::timeout(PATIENCE, TcpStream::connect(address)).await {
+        match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
-                // Latency matters more than packets; it works without, too.
+                // Best effort: prefers latency over throughput.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }

@@ -1,5 +1,5 @@
-//! One command: its output with the readers of it, and how it ended. Its process is started in `spawn`, its pipes are read in
-//! `pump` and written in `input`.
+//! One command: its output, the readers of that output, and its exit status. The process is started in `spawn`; its
+//! pipes are read in `pump` and written in `input`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -15,20 +15,20 @@ use crate::guest::lock;
 use crate::input::Input;
 use crate::ring::{Budget, Channel, Chunk, Ring};
 
-/// How long one reader may hold up the others before it is cut off.
+/// How long one reader may block the others before it is disconnected.
 const STALL: Duration = Duration::from_secs(10);
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// It called exit.
+    /// It exited with this code.
     Exited(i32),
-    /// A signal ended it.
+    /// It was killed by this signal.
     Signaled(i32),
 }
 
 impl Status {
-    /// In the words that clients compare with.
+    /// The text that clients parse.
     pub(crate) fn describe(self) -> String {
         match self {
             Self::Exited(code) => format!("exit status {code}"),
@@ -41,7 +41,7 @@ impl Status {
 #[derive(Debug)]
 struct Reader {
     cursor: u64,
-    /// Bytes that were gone before it came, and that it was not told of yet.
+    /// Bytes that were dropped before this reader subscribed and that it has not been informed of yet.
     missed: u64,
     moved: Instant,
     cut_off: bool,
@@ -52,46 +52,43 @@ struct Output {
     ring: Ring,
     readers: HashMap<u64, Reader>,
     next_reader: u64,
-    /// Set when the process was reaped.
+    /// Set when the process has been reaped.
     status: Option<Status>,
-    /// Set when, after that, all of the output is in the ring.
+    /// Set after that, when all of the output is in the ring.
     complete: bool,
     timed_out: bool,
 }
 
-/// What a reader gets.
+/// Result of [`Command::next`].
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// Output.
     Chunk(Chunk),
-    /// Nothing now.
+    /// No output is available now.
     Wait,
-    /// Everything was read and the process has ended.
+    /// All output was read and the process has ended.
     End(Status),
-    /// The reader was too slow while others waited.
-    CutOff,
+    /// The reader was too slow while other readers waited.
+    TooSlow,
 }
 
-/// A command.
 #[derive(Debug)]
 pub(crate) struct Command {
     /// Process id, which is also its process group and its session.
     pub(crate) pid: Pid,
-    /// The client's name for it.
+    /// The client's tag.
     pub(crate) tag: Option<String>,
     pub(crate) config: ProcessConfig,
-    /// Where its input goes.
     pub(crate) input: Input,
-    /// Whether nobody shall hear of it.
+    /// Whether it is kept out of the journal and of the history of ended commands.
     pub(crate) quiet: bool,
     output: Mutex<Output>,
     changed: watch::Sender<()>,
-    /// Wakes the pump: a reader moved on or went away, or the process ended.
+    /// Notifies the pump: a reader advanced or unsubscribed, or the process ended.
     pub(crate) pump: Notify,
 }
 
 impl Command {
-    /// A command that has just been started.
+    /// Wraps a process that has just been started.
     pub(crate) fn new(
         pid: Pid,
         tag: Option<String>,
@@ -119,12 +116,12 @@ impl Command {
         }
     }
 
-    /// The process id as the wire has it.
+    /// The process id as sent to clients.
     pub(crate) fn number(&self) -> u32 {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// What was asked for, on one line.
+    /// The program and its arguments on one line.
     pub(crate) fn line(&self) -> String {
         let mut line = String::new();
         for part in std::iter::once(&self.config.cmd).chain(&self.config.args) {
@@ -139,7 +136,7 @@ impl Command {
         line
     }
 
-    /// Adds a reader at the oldest output that is kept.
+    /// Adds a reader, starting at the oldest output that is kept.
     pub(crate) fn subscribe(&self) -> (u64, watch::Receiver<()>) {
         let mut output = lock(&self.output);
         let id = output.next_reader;
@@ -149,17 +146,17 @@ impl Command {
         (id, self.changed.subscribe())
     }
 
-    /// Removes a reader; the process no longer waits for it.
+    /// Removes a reader, so that the process no longer waits for it.
     pub(crate) fn unsubscribe(&self, reader: u64) {
         lock(&self.output).readers.remove(&reader);
         self.pump.notify_one();
     }
 
-    /// The next thing for a reader.
+    /// The next item for a reader.
     pub(crate) fn next(&self, reader: u64) -> Next {
         let mut output = lock(&self.output);
         let Output { ring, readers, status, complete, .. } = &mut *output;
-        let Some(reader) = readers.get_mut(&reader).filter(|r| !r.cut_off) else { return Next::CutOff };
+        let Some(reader) = readers.get_mut(&reader).filter(|r| !r.cut_off) else { return Next::TooSlow };
         if reader.missed > 0 {
             let missed = std::mem::take(&mut reader.missed);
             return Next::Chunk(self.gap(missed));
@@ -176,7 +173,8 @@ impl Command {
         }
     }
 
-    /// What stands for output that is gone: a line where a person would look for it, and where no program reads the command's results.
+    /// A line that stands for dropped output: on stderr, so that it does not mix with the command's results; on the
+    /// terminal if there is one.
     fn gap(&self, missed: u64) -> Chunk {
         let line = format!("[cabana: {missed} bytes of output were dropped]");
         if self.input.is_terminal() {
@@ -186,8 +184,8 @@ impl Command {
         }
     }
 
-    /// Whether the pump should read on. Where one reader stalls while another has read everything, the stalled one is cut off
-    /// after a while; a reader that is alone holds the process up for as long as it likes.
+    /// Whether the pump should keep reading. If one reader stalls while another has read everything, the stalled one is
+    /// disconnected after a timeout. A single reader may block the process indefinitely.
     pub(crate) fn has_room(&self) -> bool {
         let mut output = lock(&self.output);
         let Output { ring, readers, .. } = &mut *output;
@@ -212,7 +210,7 @@ impl Command {
         !readers.values().any(|r| !r.cut_off && ring.unread(r.cursor) >= window)
     }
 
-    /// Adds output.
+    /// Appends output.
     pub(crate) fn push(&self, chunk: Chunk) {
         let mut output = lock(&self.output);
         let needed = output.readers.values().filter(|r| !r.cut_off).map(|r| r.cursor).min();
@@ -221,18 +219,18 @@ impl Command {
         self.changed.send_replace(());
     }
 
-    /// The reaper saw it end.
+    /// Records the exit status; called by the reaper.
     pub(crate) fn reaped(&self, status: Status) {
         lock(&self.output).status = Some(status);
         self.pump.notify_one();
     }
 
-    /// How it ended, once it has.
+    /// The exit status, once it has ended.
     pub(crate) fn status(&self) -> Option<Status> {
         lock(&self.output).status
     }
 
-    /// The pump has put all output into the ring.
+    /// Marks the output as complete; called by the pump.
     pub(crate) fn complete(&self) {
         lock(&self.output).complete = true;
         self.input.shut();
@@ -242,11 +240,11 @@ impl Command {
     /// Waits until the output is complete.
     pub(crate) async fn completed(&self) {
         let mut changes = self.changed.subscribe();
-        // The sender lives in `self`, so that waiting cannot fail.
+        // Cannot fail: the sender lives in `self`.
         let _ = changes.wait_for(|()| lock(&self.output).complete).await;
     }
 
-    /// Signals the whole process group, unless the process has been reaped: its number may belong to another one by then.
+    /// Signals the process group, unless the process has been reaped: its pid may have been reused by then.
     pub(crate) fn signal(&self, signal: Signal) -> rustix::io::Result<()> {
         if lock(&self.output).status.is_some() {
             return Err(rustix::io::Errno::SRCH);
@@ -254,14 +252,14 @@ impl Command {
         rustix::process::kill_process_group(self.pid, signal)
     }
 
-    /// Its time is up.
+    /// Kills the command because its deadline has passed.
     pub(crate) fn time_out(&self) {
         lock(&self.output).timed_out = true;
-        // It may have ended this instant.
+        // It may just have ended.
         let _ = self.signal(Signal::KILL);
     }
 
-    /// Whether its deadline ended it.
+    /// Whether it was killed by its deadline.
     pub(crate) fn timed_out(&self) -> bool {
         lock(&self.output).timed_out
     }

@@ -1,4 +1,4 @@
-//! All commands: the running ones, and for a while those that ended, so that a late reader learns how.
+//! Registry of commands: running ones, and for a while those that ended, so that a late reader can still attach.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,39 +18,37 @@ use crate::pump;
 use crate::ring::Budget;
 use crate::spawn::Launch;
 
-/// Commands at once.
+/// Maximum number of running commands.
 const MAX_LIVE: usize = 512;
-/// Ended commands that are remembered, and for how long.
+/// How many ended commands are remembered, and for how long.
 const MAX_ENDED: usize = 128;
 const REMEMBERED: Duration = Duration::from_secs(300);
-/// Ended commands whose pipes are kept open for processes that they left behind.
+/// Maximum number of ended commands whose pipes are kept open for background processes.
 const MAX_LINGERING: usize = 128;
 
 #[derive(Debug, Default)]
 struct Registry {
     live: HashMap<u32, Arc<Command>>,
     ended: VecDeque<(Instant, Arc<Command>)>,
-    forgetting: bool,
+    evicting: bool,
 }
 
-/// The registry.
 #[derive(Debug, Default)]
 pub(crate) struct Commands {
     registry: Mutex<Registry>,
-    /// Memory of all output.
+    /// Memory budget for all output.
     pub(crate) budget: Arc<Budget>,
     lingering: AtomicUsize,
-    /// Where their starts and ends are noted.
+    /// Log of starts and exits.
     pub(crate) journal: Journal,
 }
 
 impl Commands {
-    /// None yet.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// Starts a command and what looks after it. A quiet one leaves no trace: it is not noted, and forgotten when it has ended.
+    /// Starts a command and its pump. A quiet one is not logged, and is forgotten when it has ended.
     pub(crate) fn start(
         self: &Arc<Self>,
         launch: &Launch<'_>,
@@ -67,16 +65,17 @@ impl Commands {
         Ok(command)
     }
 
-    /// Refuses where there are too many.
+    /// Returns an error if too many commands are running.
     fn check_room(&self) -> Result<(), ConnectError> {
         if lock(&self.registry).live.len() < MAX_LIVE {
             return Ok(());
         }
-        self.journal.warn(None, format!("A command was refused: {MAX_LIVE} are running"));
+        self.journal.warn(None, format!("Command refused: {MAX_LIVE} are already running"));
         Err(ConnectError::resource_exhausted(format!("{MAX_LIVE} commands are running; end some first")))
     }
 
-    /// Adds a command that was just started. No await lies between its start and this, so the reaper cannot come first.
+    /// Registers a command that was just started. There is no await between its start and this, so the reaper cannot
+    /// run in between.
     fn add(&self, command: Arc<Command>) {
         let number = command.number();
         if !command.quiet {
@@ -87,20 +86,20 @@ impl Commands {
         registry.live.insert(number, command);
     }
 
-    /// Tells the command of this process how it ended.
+    /// Records the exit status of a process.
     pub(crate) fn reaped(&self, pid: u32, status: Status) {
         if let Some(command) = lock(&self.registry).live.get(&pid) {
             command.reaped(status);
         }
     }
 
-    /// Moves a command whose output is complete to the ended ones.
+    /// Moves a command whose output is complete to the ended commands.
     pub(crate) fn ended(self: &Arc<Self>, command: &Arc<Command>) {
         let number = command.number();
         match command.status() {
             _ if command.quiet => {}
             _ if command.timed_out() => {
-                self.journal.warn(Some(number), format!("Process {number} was killed: its time was over"));
+                self.journal.warn(Some(number), format!("Process {number} was killed: its deadline passed"));
             }
             Some(status) => self.journal.info(Some(number), format!("Process {number} ended: {}", status.describe())),
             None => {}
@@ -113,29 +112,29 @@ impl Commands {
             return;
         }
         registry.ended.push_back((Instant::now(), Arc::clone(command)));
-        let alone = !std::mem::replace(&mut registry.forgetting, true);
+        let alone = !std::mem::replace(&mut registry.evicting, true);
         drop(registry);
-        self.forget();
+        self.evict();
         if alone {
-            tokio::spawn(Arc::clone(self).forget_by_age());
+            tokio::spawn(Arc::clone(self).evict_by_age());
         }
     }
 
-    /// One task for all ended commands; it ends with the last of them.
-    async fn forget_by_age(self: Arc<Self>) {
+    /// Expires ended commands; one task for all of them, which exits with the last.
+    async fn evict_by_age(self: Arc<Self>) {
         loop {
             tokio::time::sleep(REMEMBERED).await;
-            self.forget();
+            self.evict();
             let mut registry = lock(&self.registry);
             if registry.ended.is_empty() {
-                registry.forgetting = false;
+                registry.evicting = false;
                 return;
             }
         }
     }
 
-    /// Drops ended commands that are too many, too old or too large.
-    fn forget(&self) {
+    /// Drops ended commands beyond the limits on number, age and size.
+    fn evict(&self) {
         let mut registry = lock(&self.registry);
         while let Some((at, _)) = registry.ended.front() {
             let over = registry.ended.len() > MAX_ENDED || self.budget.is_short();
@@ -146,7 +145,7 @@ impl Commands {
         }
     }
 
-    /// Every command whose process runs.
+    /// Commands whose process is running.
     pub(crate) fn running(&self) -> Vec<Arc<Command>> {
         let mut commands: Vec<_> =
             lock(&self.registry).live.values().filter(|c| c.status().is_none()).cloned().collect();
@@ -154,53 +153,53 @@ impl Commands {
         commands
     }
 
-    /// What is going on, for the host.
+    /// Activity, as reported to the host.
     pub(crate) fn activity(&self) -> Activity {
         let is_service = |c: &Arc<Command>| c.tag.as_ref().is_some_and(|tag| tag.starts_with(SERVICE_TAG));
         Activity { commands: self.running().iter().filter(|c| !is_service(c)).count() }
     }
 
-    /// The running command that a selector names.
+    /// Finds a running command.
     pub(crate) fn find_running(&self, selector: Option<&ProcessSelector>) -> Result<Arc<Command>, ConnectError> {
-        let selector = chosen(selector)?;
+        let selector = required(selector)?;
         self.running().into_iter().find(|c| matches(c, selector)).ok_or_else(|| not_found(selector))
     }
 
-    /// The running or ended command that a selector names; of several with one tag, the latest.
+    /// Finds a running or ended command; if several have the same tag, the latest.
     pub(crate) fn find(&self, selector: Option<&ProcessSelector>) -> Result<Arc<Command>, ConnectError> {
-        let selector = chosen(selector)?;
+        let selector = required(selector)?;
         let registry = lock(&self.registry);
         let live = registry.live.values().find(|c| matches(c, selector));
         let ended = || registry.ended.iter().rev().map(|(_, c)| c).find(|c| matches(c, selector));
         live.or_else(ended).cloned().ok_or_else(|| not_found(selector))
     }
 
-    /// Kills everything; for a daemon that is asked to end.
+    /// Kills all commands; used on shutdown.
     pub(crate) fn kill_all(&self) {
         for command in self.running() {
-            // It may have ended this instant.
+            // It may just have ended.
             let _ = command.signal(Signal::KILL);
         }
     }
 
-    /// Takes one of the places for pipes that outlive their command.
-    pub(crate) fn linger(self: &Arc<Self>) -> Option<Lingering> {
+    /// Acquires a permit to keep pipes open after their command has ended.
+    pub(crate) fn linger(self: &Arc<Self>) -> Option<LingerPermit> {
         let taken = self.lingering.fetch_add(1, Ordering::Relaxed);
-        let place = Lingering(Arc::clone(self));
-        (taken < MAX_LINGERING).then_some(place)
+        let permit = LingerPermit(Arc::clone(self));
+        (taken < MAX_LINGERING).then_some(permit)
     }
 }
 
-/// A place that [`Commands::linger`] gave.
-pub(crate) struct Lingering(Arc<Commands>);
+/// Permit from [`Commands::linger`].
+pub(crate) struct LingerPermit(Arc<Commands>);
 
-impl Drop for Lingering {
+impl Drop for LingerPermit {
     fn drop(&mut self) {
         self.0.lingering.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-fn chosen(selector: Option<&ProcessSelector>) -> Result<&Selector, ConnectError> {
+fn required(selector: Option<&ProcessSelector>) -> Result<&Selector, ConnectError> {
     selector
         .and_then(|s| s.selector.as_ref())
         .ok_or_else(|| ConnectError::invalid_argument("a process must be selected by pid or tag"))
@@ -216,6 +215,6 @@ fn matches(command: &Command, selector: &Selector) -> bool {
 fn not_found(selector: &Selector) -> ConnectError {
     ConnectError::not_found(match selector {
         Selector::Pid(pid) => format!("process with pid {pid} not found"),
-        Selector::Tag(tag) => format!("process with tag '{}' not found", crate::auth::shown(tag)),
+        Selector::Tag(tag) => format!("process with tag '{}' not found", crate::auth::truncated(tag)),
     })
 }

@@ -1,4 +1,4 @@
-//! `POST /files/compose`: many files become one, in their order, and are removed once it is whole.
+//! `POST /files/compose`: concatenates files, and removes the sources when the result is complete.
 
 use std::fs::File;
 use std::io;
@@ -17,16 +17,16 @@ use crate::{directory, open, path};
 
 const MAX_SOURCES: usize = 10_000;
 
-/// The request.
+/// Request body.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Request {
     source_paths: Vec<String>,
     destination: String,
-    /// The user, where it is not the default one.
+    /// The user; the default one if unset.
     pub(crate) username: Option<String>,
 }
 
-/// Does it. The destination appears by one rename, so that it is never half.
+/// Composes the file. The destination is created by rename, so it is never partial.
 pub(crate) fn compose(request: &Request, account: &Account, workdir: Option<&str>) -> Result<Written, Problem> {
     if request.source_paths.is_empty() || request.source_paths.len() > MAX_SOURCES {
         return Err(Problem::bad_request(format!("source_paths must have 1 to {MAX_SOURCES} paths")));
@@ -60,12 +60,12 @@ pub(crate) fn compose(request: &Request, account: &Account, workdir: Option<&str
     let partial = partial_name(&destination);
     let joined = join(&sources, &partial, account).and_then(|()| std::fs::rename(&partial, &destination));
     if let Err(cause) = joined {
-        // It may not have been made at all.
+        // It may not have been created at all.
         let _ = std::fs::remove_file(&partial);
         return Err(Problem::io("compose", &destination, &cause));
     }
     for source in &sources {
-        // The result is whole; a source that stays is only untidy.
+        // The result is complete; a leftover source is harmless.
         let _ = std::fs::remove_file(source);
     }
     Ok(Written::new(&destination, Metadata::new()))
@@ -79,13 +79,13 @@ fn join(sources: &[PathBuf], partial: &Path, account: &Account) -> io::Result<()
             open::NotReadable::Io(cause) => cause,
             other => io::Error::new(io::ErrorKind::InvalidInput, other),
         })?;
-        // The kernel copies between files by itself.
+        // Copies inside the kernel.
         io::copy(&mut source.file, &mut file)?;
     }
     Ok(())
 }
 
-/// A name beside the destination that nobody else uses.
+/// A temporary name next to the destination.
 fn partial_name(destination: &Path) -> PathBuf {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let number = COUNTER.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Directories: making them with their parents, listing them to a depth, and moving things between file systems.
+//! Directories: creating them with their parents, listing them to a depth, and moving files between filesystems.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, lchown, symlink};
@@ -14,7 +14,7 @@ use crate::{entry, removal};
 const MAX_ENTRIES: usize = 25_000;
 const MAX_DEPTH: usize = 128;
 
-/// Makes a directory and the parents that are missing; what is new belongs to the account.
+/// Creates a directory and its missing parents; new directories are owned by the account.
 pub(crate) fn make(path: &Path, account: &Account) -> io::Result<()> {
     let mut missing = Vec::new();
     let mut at = path;
@@ -33,7 +33,7 @@ pub(crate) fn make(path: &Path, account: &Account) -> io::Result<()> {
     for directory in missing.into_iter().rev() {
         match std::fs::DirBuilder::new().mode(0o755).create(directory) {
             Ok(()) => lchown(directory, Some(account.uid), Some(account.gid))?,
-            // Somebody else made it meanwhile.
+            // Created concurrently.
             Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists && directory.is_dir() => {}
             Err(cause) => return Err(cause),
         }
@@ -41,7 +41,7 @@ pub(crate) fn make(path: &Path, account: &Account) -> io::Result<()> {
     Ok(())
 }
 
-/// Lists to a depth, parents before children, in the order of names. Links are not followed.
+/// Lists entries to a depth, parents before children, sorted by name. Symbolic links are not followed.
 pub(crate) fn list(root: &Path, depth: u32) -> Result<Vec<EntryInfo>, ConnectError> {
     let names = Names::read();
     let depth = usize::try_from(depth.max(1)).unwrap_or(MAX_DEPTH).min(MAX_DEPTH);
@@ -52,8 +52,8 @@ pub(crate) fn list(root: &Path, depth: u32) -> Result<Vec<EntryInfo>, ConnectErr
             levels.pop();
             continue;
         };
-        // It may be gone since its directory was read.
-        let Ok(entry) = entry::look(&path, &names) else { continue };
+        // It may have been removed since its directory was read.
+        let Ok(entry) = entry::stat(&path, &names) else { continue };
         let descend = entry.permissions.starts_with('d') && levels.len() < depth;
         entries.push(entry);
         if entries.len() > MAX_ENTRIES {
@@ -69,7 +69,7 @@ pub(crate) fn list(root: &Path, depth: u32) -> Result<Vec<EntryInfo>, ConnectErr
     Ok(entries)
 }
 
-/// The paths in a directory, last name first, so that `pop` takes them in order.
+/// The paths in a directory in reverse order, so that `pop` returns them sorted.
 fn children(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(path)? {
@@ -82,18 +82,18 @@ fn children(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Renames, or copies and removes where the destination is on another file system.
+/// Renames, or copies and removes if the destination is on another filesystem.
 pub(crate) fn relocate(source: &Path, destination: &Path) -> io::Result<()> {
     match std::fs::rename(source, destination) {
         Err(cause) if cause.kind() == io::ErrorKind::CrossesDevices => {}
         answer => return answer,
     }
     if destination.is_dir() && !destination.is_symlink() {
-        // As rename does: an empty directory gives way to a directory.
+        // Like rename: an empty directory is replaced by a directory.
         std::fs::remove_dir(destination)?;
     }
     if let Err(cause) = copy(source, destination, 0) {
-        // The copy is what failed; the source is whole.
+        // Report the failed copy; the source is still complete.
         let _ = removal::remove(destination);
         return Err(cause);
     }

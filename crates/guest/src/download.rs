@@ -1,4 +1,4 @@
-//! `GET /files`: the bytes of a file, whole or in part, compressed where the client likes.
+//! `GET /files`: the contents of a file, whole or as a range, compressed if the client accepts it.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -22,24 +22,23 @@ use crate::open::{self, NotReadable, Readable};
 use crate::range::{self, Part};
 use crate::reply::{self, Body};
 
-/// Files up to this size are read at once; pseudo files tell their true length only that way.
+/// Files up to this size are read at once; for pseudo files this is the only way to get their length.
 const SMALL: u64 = 64 << 10;
 const CHUNK: usize = 256 << 10;
 /// Below this, compressing costs more than it saves.
 const WORTH_GZIP: usize = 1024;
 
-/// What was read of a file.
+/// An opened file and its first bytes.
 struct Opened {
     file: File,
-    /// The first bytes.
     head: Vec<u8>,
-    /// Whether they are all.
+    /// Whether `head` is the whole file.
     complete: bool,
     size: u64,
     modified: i64,
 }
 
-/// Answers a download.
+/// Handles a download.
 pub(crate) async fn serve(path: PathBuf, headers: &HeaderMap) -> Result<Response<Body>, Problem> {
     let name = path.clone();
     let mut opened = blocking::run(move || start(&path)).await?;
@@ -52,9 +51,9 @@ pub(crate) async fn serve(path: PathBuf, headers: &HeaderMap) -> Result<Response
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         return Ok(response);
     }
-    // A pseudo file that is longer than it says has no length to measure ranges by.
+    // Ranges do not apply to a pseudo file that is longer than its reported size.
     let endless = !opened.complete && opened.size <= SMALL;
-    if range::wants_gzip(headers) && (opened.head.len() >= WORTH_GZIP || !opened.complete) {
+    if range::accepts_gzip(headers) && (opened.head.len() >= WORTH_GZIP || !opened.complete) {
         response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         let limit = if endless { u64::MAX } else { opened.size };
         let encoder = GzipEncoder::with_quality(StreamReader::new(Box::pin(pieces(opened, limit))), Level::Fastest);
@@ -123,7 +122,7 @@ async fn seek(opened: Opened, to: u64) -> Result<Opened, Problem> {
     .await
 }
 
-/// The rest of a file, at most `length` bytes. A file that has become shorter is an error, because its length was promised.
+/// The rest of a file, at most `length` bytes. A truncated file is an error, because its length was already sent.
 fn pieces(opened: Opened, length: u64) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
     let promised = length != u64::MAX;
     let state = (opened.file, opened.head, length);
@@ -159,7 +158,7 @@ fn describe(headers: &mut HeaderMap, path: &Path, modified: i64) {
     headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     set(headers, CONTENT_DISPOSITION, &disposition(&crate::path::name(path)));
-    // HTTP dates have four digits for the year.
+    // HTTP dates have four-digit years.
     if let Some(time) = u64::try_from(modified).ok().filter(|m| *m < 253_402_300_800) {
         set(headers, LAST_MODIFIED, &httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(time)));
     }
@@ -171,7 +170,7 @@ fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     }
 }
 
-/// `inline` with the name, in the plain form and, where that cannot hold it, in the encoded one.
+/// `inline` with the file name: quoted, and also percent-encoded if the quoted form cannot represent it.
 fn disposition(name: &str) -> String {
     let plain: String =
         name.chars().map(|c| if (' '..='~').contains(&c) && !matches!(c, '"' | '\\') { c } else { '_' }).collect();

@@ -1,4 +1,4 @@
-//! What is told about one file: the wire's `EntryInfo`.
+//! Metadata of one file: the API's `EntryInfo`.
 
 use std::fs::Metadata;
 use std::io;
@@ -12,8 +12,8 @@ use rustix::fs::{Mode, OFlags};
 use crate::users::Names;
 use crate::{metadata, open, path};
 
-/// Looks at a path. A link is told with the type and mode of what it leads to.
-pub(crate) fn look(at: &Path, names: &Names) -> io::Result<EntryInfo> {
+/// Reads a path's metadata. For a symbolic link, type and mode are those of its target.
+pub(crate) fn stat(at: &Path, names: &Names) -> io::Result<EntryInfo> {
     let own = std::fs::symlink_metadata(at)?;
     let (kind, mode, target) = if own.is_symlink() {
         match std::fs::metadata(at) {
@@ -54,7 +54,7 @@ fn kind_of(metadata: &Metadata) -> FileType {
     }
 }
 
-/// Where a link leads in the end, or its text where it leads nowhere.
+/// The final target of a link, or its text if it is dangling.
 fn resolved(link: &Path) -> PathBuf {
     open::open(link, OFlags::PATH, Mode::empty())
         .and_then(|fd| open::real_path(&fd))
@@ -62,7 +62,7 @@ fn resolved(link: &Path) -> PathBuf {
         .unwrap_or_else(|_| link.to_owned())
 }
 
-/// As `ls -l` shows them.
+/// Permissions in the format of `ls -l`.
 fn permissions(metadata: &Metadata) -> String {
     let mode = metadata.mode();
     let kind = match mode & libc::S_IFMT {
@@ -105,15 +105,15 @@ mod tests {
         symlink("file", dir.path().join("link")).unwrap();
         symlink("nothing", dir.path().join("dangling")).unwrap();
 
-        let entry = look(&file, &names).unwrap();
+        let entry = stat(&file, &names).unwrap();
         assert_eq!((entry.size, entry.mode, entry.permissions.as_str()), (3, 0o4644, "-rwSr--r--"));
-        let link = look(&dir.path().join("link"), &names).unwrap();
+        let link = stat(&dir.path().join("link"), &names).unwrap();
         assert_eq!(link.r#type, FileType::FILE_TYPE_FILE);
         assert_eq!(link.symlink_target.as_deref(), file.to_str());
         assert!(link.permissions.starts_with('l'));
-        let dangling = look(&dir.path().join("dangling"), &names).unwrap();
+        let dangling = stat(&dir.path().join("dangling"), &names).unwrap();
         assert_eq!(dangling.r#type, FileType::FILE_TYPE_SYMLINK);
         assert_eq!(dangling.symlink_target.as_deref(), Some("nothing"));
-        assert!(look(&dir.path().join("missing"), &names).is_err());
+        assert!(stat(&dir.path().join("missing"), &names).is_err());
     }
 }

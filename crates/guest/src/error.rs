@@ -1,4 +1,5 @@
-//! Errors: why the daemon cannot start, the HTTP form `{"code":int,"message":str}`, and how the kernel's errors map to either form.
+//! Errors: startup errors, the HTTP form `{"code":int,"message":str}`, and the mapping of kernel errors to HTTP and
+//! Connect errors.
 
 use std::io;
 use std::path::Path;
@@ -6,20 +7,20 @@ use std::path::Path;
 use connectrpc::{ConnectError, ErrorCode};
 use http::StatusCode;
 
-/// Why the daemon cannot start.
+/// A startup error.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The command line is wrong.
+    /// Invalid command line.
     #[error("usage: cabana-guest [--listen unix:PATH|ADDRESS:PORT --config FILE [--control PATH]]")]
     Usage,
-    /// An inherited descriptor or a system call that the daemon cannot do without.
+    /// An inherited descriptor or a required system call failed.
     #[error("cannot {doing}")]
     System {
         doing: &'static str,
         #[source]
         cause: io::Error,
     },
-    /// The configuration is not what the host should have written.
+    /// The configuration from the host is malformed.
     #[error("the configuration is not valid")]
     InvalidConfig(#[source] serde_json::Error),
 }
@@ -31,43 +32,37 @@ impl Error {
     }
 }
 
-/// A refusal of a plain HTTP request.
+/// An error response to a plain HTTP request.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Problem {
     /// HTTP status, repeated in the body.
     pub(crate) status: StatusCode,
-    /// What the client shows.
     pub(crate) message: String,
 }
 
 impl Problem {
-    /// A refusal with this status.
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
 
-    /// 400.
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// 401.
     pub(crate) fn unauthorized(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, message)
     }
 
-    /// 404.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
-    /// 500.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, message)
     }
 
-    /// The HTTP form of a failed file operation.
+    /// The HTTP error for a failed file operation.
     pub(crate) fn io(doing: &str, path: &Path, cause: &io::Error) -> Self {
         if is_full(cause) {
             return Self::new(StatusCode::INSUFFICIENT_STORAGE, "not enough disk space available");
@@ -83,17 +78,17 @@ impl Problem {
     }
 }
 
-/// Whether the disk or the quota is full.
+/// Whether the disk is full or the quota exceeded.
 pub(crate) fn is_full(cause: &io::Error) -> bool {
     matches!(cause.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
 }
 
-/// The Connect form of a failed file operation.
+/// The Connect error for a failed file operation.
 pub(crate) fn rpc_io(doing: &str, path: &Path, cause: &io::Error) -> ConnectError {
     ConnectError::new(code_of(cause), format!("cannot {doing} '{}': {cause}", path.display()))
 }
 
-/// The Connect code of the kernel's error.
+/// The Connect code for a kernel error.
 pub(crate) fn code_of(cause: &io::Error) -> ErrorCode {
     match cause.raw_os_error() {
         Some(libc::ENOENT) => ErrorCode::NotFound,

@@ -1,4 +1,4 @@
-//! The stream of events that a reader of a command gets: start, output, keepalives while it is silent, end.
+//! The event stream of a command: start, output, keepalives while it is silent, end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::ring::{Channel, Chunk};
 
 const DEFAULT_KEEPALIVE: Duration = Duration::from_secs(90);
 
-/// How often the client wants to hear that the stream is alive.
+/// The keepalive interval that the client requests.
 pub(crate) fn keepalive_interval(headers: &HeaderMap) -> Duration {
     headers
         .get("keepalive-ping-interval")
@@ -27,16 +27,15 @@ pub(crate) fn keepalive_interval(headers: &HeaderMap) -> Duration {
         .map_or(DEFAULT_KEEPALIVE, |seconds| Duration::from_secs(seconds.clamp(1, 3600)))
 }
 
-/// An event, before it has a codec.
+/// An event, before encoding.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// The process runs.
+    /// The process was started.
     Start(u32),
-    /// It wrote.
+    /// Output.
     Data(Chunk),
-    /// It ended.
+    /// The process ended.
     End(Status),
-    /// It is silent.
     Keepalive,
 }
 
@@ -59,7 +58,7 @@ impl Event {
         ProcessEvent { event: Some(event), ..Default::default() }
     }
 
-    /// Output is written without the detour over a message: it is most of what the daemon ever sends.
+    /// Encodes output directly, without building a message: most of what the daemon sends is output.
     fn data_json(chunk: &Chunk) -> Bytes {
         let name = match chunk.channel {
             Channel::Stdout => "stdout",
@@ -104,7 +103,7 @@ fn end(status: Status) -> process_event::EndEvent {
     process_event::EndEvent { exit_code, exited, status, error, ..Default::default() }
 }
 
-/// The names that clients compare with.
+/// Signal names as clients expect them.
 pub(crate) fn signal_name(signal: i32) -> String {
     let name = match signal {
         libc::SIGHUP => "hangup",
@@ -130,7 +129,7 @@ pub(crate) fn signal_name(signal: i32) -> String {
     name.to_owned()
 }
 
-/// A reader's place in the stream.
+/// A reader's position in the stream.
 struct Subscription {
     command: Arc<Command>,
     reader: u64,
@@ -139,7 +138,7 @@ struct Subscription {
     ended: bool,
     keepalive: Duration,
     deadline: Option<Instant>,
-    /// The stream of Start: the deadline is the command's.
+    /// Whether this is the stream of Start, whose deadline is the command's.
     owner: bool,
 }
 
@@ -162,14 +161,14 @@ impl Subscription {
         loop {
             self.changes.borrow_and_update();
             if self.deadline.is_some_and(|d| d <= Instant::now()) {
-                return self.fail(too_late(self.owner));
+                return self.fail(deadline_error(self.owner));
             }
             match self.command.next(self.reader) {
                 Next::Chunk(chunk) => return Some(Ok(Event::Data(chunk))),
-                Next::CutOff => {
+                Next::TooSlow => {
                     return self.fail(ConnectError::aborted("output was read too slowly while others waited for it"));
                 }
-                Next::End(_) if self.owner && self.command.timed_out() => return self.fail(too_late(true)),
+                Next::End(_) if self.owner && self.command.timed_out() => return self.fail(deadline_error(true)),
                 Next::End(status) => {
                     self.ended = true;
                     return Some(Ok(Event::End(status)));
@@ -179,7 +178,7 @@ impl Subscription {
             let deadline = self.deadline;
             tokio::select! {
                 biased;
-                // The sender lives in the command, which is held.
+                // Cannot fail: the sender lives in the command, which we hold.
                 _ = self.changes.changed() => {}
                 () = sleep_until(deadline.unwrap_or(silent_until)), if deadline.is_some() => {}
                 () = sleep_until(silent_until) => return Some(Ok(Event::Keepalive)),
@@ -193,7 +192,7 @@ impl Subscription {
     }
 }
 
-fn too_late(owner: bool) -> ConnectError {
+fn deadline_error(owner: bool) -> ConnectError {
     ConnectError::deadline_exceeded(if owner {
         "the command exceeded its timeout"
     } else {

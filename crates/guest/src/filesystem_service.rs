@@ -1,4 +1,4 @@
-//! `filesystem.Filesystem`: the Connect face of the sandbox's files.
+//! The Connect service `filesystem.Filesystem`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,22 +19,20 @@ use crate::error::rpc_io;
 use crate::events::keepalive_interval;
 use crate::guest::Guest;
 use crate::users::{Account, Names};
-use crate::watch::{Wanted, Watch};
-use crate::watchers::Place;
+use crate::watch::{Watch, WatchRequest};
+use crate::watchers::Permit;
 use crate::{auth, blocking, directory, entry, path, removal};
 
-/// The service.
 pub(crate) struct FilesystemService {
     guest: Arc<Guest>,
 }
 
 impl FilesystemService {
-    /// Serves this guest's files.
     pub(crate) fn new(guest: Arc<Guest>) -> Self {
         Self { guest }
     }
 
-    /// The absolute form of a path, and the user for whom it is.
+    /// Resolves a path to its absolute form, and the request's user.
     fn resolve(&self, headers: &HeaderMap, text: &str) -> Result<(PathBuf, Account), ConnectError> {
         let account = auth::account(&self.guest, headers)?;
         let workdir = self.guest.settings().default_workdir.clone();
@@ -51,7 +49,7 @@ impl Filesystem for FilesystemService {
         request: ServiceRequest<'_, StatRequest>,
     ) -> ServiceResult<impl Encodable<StatResponse> + Send + use<'a>> {
         let (path, _) = self.resolve(ctx.headers(), request.path)?;
-        let entry = blocking::run(move || look(&path)).await?;
+        let entry = blocking::run(move || entry_at(&path)).await?;
         Response::ok(StatResponse { entry: entry.into(), ..Default::default() })
     }
 
@@ -74,7 +72,7 @@ impl Filesystem for FilesystemService {
                 Err(_) => {}
             }
             directory::make(&path, &account).map_err(|e| rpc_io("make directory", &path, &e))?;
-            look(&path)
+            entry_at(&path)
         });
         Response::ok(MakeDirResponse { entry: entry.await?.into(), ..Default::default() })
     }
@@ -92,7 +90,7 @@ impl Filesystem for FilesystemService {
                 directory::make(parent, &account).map_err(|e| rpc_io("make directory", parent, &e))?;
             }
             directory::relocate(&source, &destination).map_err(|e| rpc_io("move", &source, &e))?;
-            look(&destination)
+            entry_at(&destination)
         });
         Response::ok(MoveResponse { entry: entry.await?.into(), ..Default::default() })
     }
@@ -134,15 +132,15 @@ impl Filesystem for FilesystemService {
         request: ServiceRequest<'_, WatchDirRequest>,
     ) -> ServiceResult<ServiceStream<impl Encodable<WatchDirResponse> + Send + use<>>> {
         let (path, _) = self.resolve(ctx.headers(), request.path)?;
-        let wanted = Wanted { path, recursive: request.recursive, include_entry: request.include_entry };
-        let place = self.guest.watchers.place()?;
-        let watch = Watch::start(wanted).await?;
+        let watch_request = WatchRequest { path, recursive: request.recursive, include_entry: request.include_entry };
+        let permit = self.guest.watchers.permit()?;
+        let watch = Watch::start(watch_request).await?;
         let stream = WatchStream {
             watch,
-            _place: place,
+            _permit: permit,
             keepalive: keepalive_interval(ctx.headers()),
             deadline: ctx.deadline().map(Instant::from_std),
-            phase: Phase::Starting,
+            state: StreamState::Starting,
         };
         Response::ok(stream.into_stream())
     }
@@ -153,10 +151,10 @@ impl Filesystem for FilesystemService {
         request: ServiceRequest<'_, CreateWatcherRequest>,
     ) -> ServiceResult<impl Encodable<CreateWatcherResponse> + Send + use<'a>> {
         let (path, _) = self.resolve(ctx.headers(), request.path)?;
-        let wanted = Wanted { path, recursive: request.recursive, include_entry: request.include_entry };
-        let place = self.guest.watchers.place()?;
-        let watch = Watch::start(wanted).await?;
-        let watcher_id = self.guest.watchers.add(watch, place);
+        let watch_request = WatchRequest { path, recursive: request.recursive, include_entry: request.include_entry };
+        let permit = self.guest.watchers.permit()?;
+        let watch = Watch::start(watch_request).await?;
+        let watcher_id = self.guest.watchers.add(watch, permit);
         Response::ok(CreateWatcherResponse { watcher_id, ..Default::default() })
     }
 
@@ -179,23 +177,23 @@ impl Filesystem for FilesystemService {
     }
 }
 
-fn look(path: &Path) -> Result<EntryInfo, ConnectError> {
-    entry::look(path, &Names::read()).map_err(|e| rpc_io("find", path, &e))
+fn entry_at(path: &Path) -> Result<EntryInfo, ConnectError> {
+    entry::stat(path, &Names::read()).map_err(|e| rpc_io("find", path, &e))
 }
 
-enum Phase {
+enum StreamState {
     Starting,
     Running,
-    Over,
+    Ended,
 }
 
-/// The stream of `WatchDir`. It reads from the kernel only when the client does, whose queue is bounded.
+/// The stream of `WatchDir`. It reads from the kernel only when the client reads; the kernel's queue is bounded.
 struct WatchStream {
     watch: Watch,
-    _place: Place,
+    _permit: Permit,
     keepalive: Duration,
     deadline: Option<Instant>,
-    phase: Phase,
+    state: StreamState,
 }
 
 impl WatchStream {
@@ -207,13 +205,13 @@ impl WatchStream {
     }
 
     async fn next(&mut self) -> Option<Result<WatchDirResponse, ConnectError>> {
-        let event: Result<Event, ConnectError> = match self.phase {
-            Phase::Over => return None,
-            Phase::Starting => {
-                self.phase = Phase::Running;
+        let event: Result<Event, ConnectError> = match self.state {
+            StreamState::Ended => return None,
+            StreamState::Starting => {
+                self.state = StreamState::Running;
                 Ok(watch_dir_response::StartEvent::default().into())
             }
-            Phase::Running => {
+            StreamState::Running => {
                 let silent_until = Instant::now() + self.keepalive;
                 let (deadline, limited) = (self.deadline.unwrap_or(silent_until), self.deadline.is_some());
                 tokio::select! {
@@ -227,7 +225,7 @@ impl WatchStream {
             }
         };
         if event.is_err() {
-            self.phase = Phase::Over;
+            self.state = StreamState::Ended;
         }
         Some(event.map(|event| WatchDirResponse { event: Some(event), ..Default::default() }))
     }

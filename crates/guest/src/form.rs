@@ -1,4 +1,4 @@
-//! `multipart/form-data`, read as it comes: whatever the sender does, only a small buffer is held.
+//! Streaming parser for `multipart/form-data`. Holds only a small buffer, whatever the client sends.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use futures_util::StreamExt as _;
@@ -7,89 +7,89 @@ use memchr::memmem;
 
 use crate::error::Problem;
 
-/// Pieces of a body.
+/// Stream of body chunks.
 pub(crate) type Pieces = BoxStream<'static, Result<Bytes, Problem>>;
 
 const MAX_BOUNDARY: usize = 200;
-/// The headers of one part; a name may be as long as a path.
+/// Limit on the headers of one part; a file name may be as long as a path.
 const MAX_HEADERS: usize = 16 << 10;
 const MAX_PADDING: usize = 256;
 
-/// What a part says of itself.
+/// The parsed headers of a part.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// The field.
+    /// Field name.
     pub(crate) name: Option<String>,
-    /// The full name of the file, with its directories.
+    /// File name, including its directories.
     pub(crate) file_name: Option<String>,
 }
 
-/// Where the reader stands.
+/// Parser state.
 #[derive(Debug, PartialEq, Eq)]
-enum Place {
-    /// Before the first part, or in one.
+enum Position {
+    /// Before the first part, or inside one.
     Data,
-    /// Just behind a delimiter.
+    /// Directly after a delimiter.
     Delimiter,
-    /// Behind the last one.
+    /// After the last delimiter.
     End,
 }
 
-/// A form that is being read.
+/// A form being parsed.
 pub(crate) struct Form {
     pieces: Pieces,
     buffer: BytesMut,
     delimiter: Vec<u8>,
-    place: Place,
+    position: Position,
 }
 
 impl Form {
-    /// Reads a body whose `Content-Type` is given.
+    /// Parses a body with the given `Content-Type`.
     pub(crate) fn new(pieces: Pieces, content_type: &str) -> Result<Self, Problem> {
         let boundary = parameters(content_type).into_iter().find(|(name, _)| name.eq_ignore_ascii_case("boundary"));
         let boundary = boundary.map(|(_, text)| text).filter(|b| (1..=MAX_BOUNDARY).contains(&b.len()));
         let boundary = boundary.ok_or_else(|| Problem::bad_request("multipart/form-data without a boundary"))?;
-        // The first delimiter may stand at the very start; the others follow a line break.
+        // The first delimiter may be at the very start; the others follow a line break.
         let buffer = BytesMut::from(&b"\r\n"[..]);
-        Ok(Self { pieces, buffer, delimiter: format!("\r\n--{boundary}").into_bytes(), place: Place::Data })
+        Ok(Self { pieces, buffer, delimiter: format!("\r\n--{boundary}").into_bytes(), position: Position::Data })
     }
 
-    /// Goes to the next part; what is left of the current one is skipped.
+    /// Advances to the next part; skips the rest of the current one.
     pub(crate) async fn part(&mut self) -> Result<Option<Part>, Problem> {
         while self.data().await?.is_some() {}
-        if self.place == Place::End {
+        if self.position == Position::End {
             return Ok(None);
         }
         while self.buffer.len() < 2 {
-            self.more().await?;
+            self.fill().await?;
         }
         if self.buffer.starts_with(b"--") {
-            self.place = Place::End;
+            self.position = Position::End;
             return Ok(None);
         }
-        let padding = self.upto(b"\r\n", MAX_PADDING).await?;
+        let padding = self.take_until(b"\r\n", MAX_PADDING).await?;
         if padding.iter().any(|b| !b" \t".contains(b)) {
-            return Err(malformed("a delimiter is followed by something else"));
+            return Err(malformed("unexpected data after a delimiter"));
         }
-        // Keeps the line break, so that a part without headers looks like one with.
+        // Keep the line break, so that a part without headers parses like one with headers.
         let mut headers = BytesMut::from(&b"\r\n"[..]);
         std::mem::swap(&mut headers, &mut self.buffer);
         self.buffer.unsplit(headers);
-        let headers = self.upto(b"\r\n\r\n", MAX_HEADERS).await?;
-        self.place = Place::Data;
-        Ok(Some(described(&headers)))
+        let headers = self.take_until(b"\r\n\r\n", MAX_HEADERS).await?;
+        self.position = Position::Data;
+        Ok(Some(parse_headers(&headers)))
     }
 
-    /// The next bytes of the current part.
+    /// The next chunk of the current part.
     pub(crate) async fn data(&mut self) -> Result<Option<Bytes>, Problem> {
-        if self.place != Place::Data {
+        if self.position != Position::Data {
             return Ok(None);
         }
         loop {
             match memmem::find(&self.buffer, &self.delimiter) {
                 Some(0) => {
                     self.buffer.advance(self.delimiter.len());
-                    self.place = Place::Delimiter;
+                    self.position = Position::Delimiter;
                     return Ok(None);
                 }
                 Some(at) => return Ok(Some(self.buffer.split_to(at).freeze())),
@@ -100,12 +100,12 @@ impl Form {
             if safe > 0 {
                 return Ok(Some(self.buffer.split_to(safe).freeze()));
             }
-            self.more().await?;
+            self.fill().await?;
         }
     }
 
-    /// Takes everything before a mark, and the mark away.
-    async fn upto(&mut self, mark: &[u8], limit: usize) -> Result<BytesMut, Problem> {
+    /// Takes everything before a mark, and drops the mark.
+    async fn take_until(&mut self, mark: &[u8], limit: usize) -> Result<BytesMut, Problem> {
         loop {
             if let Some(at) = memmem::find(&self.buffer, mark) {
                 let before = self.buffer.split_to(at);
@@ -115,17 +115,17 @@ impl Form {
             if self.buffer.len() > limit {
                 return Err(malformed("the headers of a part are too long"));
             }
-            self.more().await?;
+            self.fill().await?;
         }
     }
 
-    async fn more(&mut self) -> Result<(), Problem> {
+    async fn fill(&mut self) -> Result<(), Problem> {
         match self.pieces.next().await {
             Some(piece) => {
                 self.buffer.extend_from_slice(&piece?);
                 Ok(())
             }
-            None => Err(malformed("it ends too early")),
+            None => Err(malformed("unexpected end")),
         }
     }
 }
@@ -134,7 +134,7 @@ fn malformed(why: &str) -> Problem {
     Problem::bad_request(format!("error reading form: {why}"))
 }
 
-fn described(headers: &[u8]) -> Part {
+fn parse_headers(headers: &[u8]) -> Part {
     let Ok(headers) = std::str::from_utf8(headers) else { return Part::default() };
     let is_disposition = |line: &&str| {
         line.split_once(':').is_some_and(|(name, _)| name.trim().eq_ignore_ascii_case("content-disposition"))
@@ -147,7 +147,7 @@ fn described(headers: &[u8]) -> Part {
     for (name, text) in parameters(value) {
         match name.to_ascii_lowercase().as_str() {
             "name" if part.name.is_none() => part.name = Some(text),
-            // As browsers quote: what quotes cannot hold is percent-encoded, and nothing else.
+            // Browsers percent-encode only what cannot be quoted.
             "filename" if part.file_name.is_none() => {
                 part.file_name = percent_decoded(&text, |byte| matches!(byte, b'"' | b'\r' | b'\n'));
             }
@@ -159,7 +159,7 @@ fn described(headers: &[u8]) -> Part {
     part
 }
 
-/// The parameters after the first `;`, unquoted. A backslash escapes a quote or itself and is otherwise kept.
+/// The parameters after the first `;`, unquoted. A backslash escapes a quote or a backslash, and is literal otherwise.
 fn parameters(value: &str) -> Vec<(String, String)> {
     let mut parameters = Vec::new();
     let mut rest = value.split_once(';').map_or("", |(_, rest)| rest);
@@ -193,14 +193,14 @@ fn parameters(value: &str) -> Vec<(String, String)> {
     parameters
 }
 
-fn percent_decoded(text: &str, wanted: impl Fn(u8) -> bool) -> Option<String> {
+fn percent_decoded(text: &str, accepted: impl Fn(u8) -> bool) -> Option<String> {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         let code = bytes.get(at + 1..at + 3).filter(|_| byte == b'%');
         let code = code.and_then(|c| std::str::from_utf8(c).ok()).and_then(|c| u8::from_str_radix(c, 16).ok());
-        match code.filter(|c| wanted(*c)) {
+        match code.filter(|c| accepted(*c)) {
             Some(code) => {
                 decoded.push(code);
                 at += 3;
@@ -214,8 +214,8 @@ fn percent_decoded(text: &str, wanted: impl Fn(u8) -> bool) -> Option<String> {
     String::from_utf8(decoded).ok()
 }
 
-/// One input for fuzzers: a form is read the same way in whatever pieces it arrives, and no more is held than a delimiter and the
-/// headers of a part. The first byte is the size of the pieces.
+/// Fuzz entry point: a form parses the same in any chunking, and the buffer never exceeds a delimiter plus the headers
+/// of a part. The first input byte is the chunk size.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz_one(input: &[u8]) -> String {
     use futures_util::FutureExt as _;
@@ -232,7 +232,7 @@ pub(crate) fn fuzz_one(input: &[u8]) -> String {
                 }
                 assert!(
                     form.buffer.len() <= size + MAX_HEADERS + MAX_PADDING + form.delimiter.len(),
-                    "too much is held"
+                    "the buffer is too large"
                 );
                 parts.push((part, data));
             }
@@ -263,10 +263,10 @@ mod tests {
     use super::*;
 
     fn named(value: &str) -> Option<String> {
-        described(format!("\r\nX: y\r\ncontent-disposition: {value}").as_bytes()).file_name
+        parse_headers(format!("\r\nX: y\r\ncontent-disposition: {value}").as_bytes()).file_name
     }
 
-    /// Reads a whole body that arrives in pieces of this size.
+    /// Parses a whole body that arrives in chunks of this size.
     fn read(body: &[u8], size: usize) -> Result<Vec<(Part, Vec<u8>)>, Problem> {
         let pieces: Vec<_> = body.chunks(size).map(|c| Ok(Bytes::copy_from_slice(c))).collect();
         let mut form = Form::new(futures_util::stream::iter(pieces).boxed(), "multipart/form-data; boundary=\"XX\"")?;
@@ -323,12 +323,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(body in prop::collection::vec(prop::sample::select(b"\r\n-Xa: ".to_vec()), 0..80)) {
+        fn any_bytes_never_panic(body in prop::collection::vec(prop::sample::select(b"\r\n-Xa: ".to_vec()), 0..80)) {
             let _ = read(&body, 7);
         }
 
         #[test]
-        fn what_was_sent_arrives(
+        fn forms_round_trip(
             files in prop::collection::vec(prop::collection::vec(prop::sample::select(b"\r\n-Xab".to_vec()), 0..60), 0..4),
             size in 1usize..40,
         ) {
@@ -348,12 +348,12 @@ mod tests {
         }
 
         #[test]
-        fn any_disposition_is_survived(value in "[ -~]{0,80}") {
+        fn any_disposition_never_panics(value in "[ -~]{0,80}") {
             let _ = named(&value);
         }
 
         #[test]
-        fn quoted_names_come_back(name in "[^\\x00-\\x1f\\x7f%]{1,40}") {
+        fn quoted_names_round_trip(name in "[^\\x00-\\x1f\\x7f%]{1,40}") {
             let quoted = name.replace('\\', "\\\\").replace('"', "\\\"");
             prop_assert_eq!(named(&format!("form-data; name=\"file\"; filename=\"{quoted}\"")), Some(name));
         }

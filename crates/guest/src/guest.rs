@@ -1,4 +1,4 @@
-//! What the daemon knows of its sandbox: the settings that the host may change, the commands and the watchers.
+//! State of the daemon: settings that the host may change, commands and watchers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,46 +12,43 @@ use crate::metrics::CpuMeter;
 use crate::readiness::Preparation;
 use crate::watchers::Watchers;
 
-/// Settings that `POST /init` changes.
+/// Settings, which `POST /init` changes.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     /// Token that requests must carry.
     pub(crate) access_token: Option<Secret>,
     /// Environment of every command.
     pub(crate) env: BTreeMap<String, String>,
-    /// User of requests that name none.
+    /// Default user.
     pub(crate) default_user: String,
-    /// Working directory of commands that name none.
+    /// Default working directory.
     pub(crate) default_workdir: Option<String>,
 }
 
-/// What `/metrics` reports as totals.
+/// Totals reported by `/metrics`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Totals {
     pub(crate) cpus: u32,
-    /// Memory, bytes.
+    /// Memory in bytes.
     pub(crate) memory: u64,
-    /// Disk, bytes.
+    /// Disk in bytes.
     pub(crate) disk: u64,
 }
 
-/// The one state of the daemon.
+/// State of the daemon.
 pub(crate) struct Guest {
     settings: Mutex<Settings>,
-    /// Commands that run, and those that ended lately.
     pub(crate) commands: Arc<Commands>,
-    /// The start and ready commands.
+    /// The template's start and ready commands.
     pub(crate) preparation: Preparation,
-    /// Watchers that are polled.
+    /// Polled watchers.
     pub(crate) watchers: Watchers,
-    /// Totals for `/metrics`.
     pub(crate) totals: Totals,
-    /// CPU use since the last question.
+    /// CPU use since the last request for metrics.
     pub(crate) cpu: Mutex<CpuMeter>,
 }
 
 impl Guest {
-    /// The state at start.
     pub(crate) fn new(config: GuestConfig) -> Self {
         let mut env = BTreeMap::from([
             ("E2B_SANDBOX".to_owned(), "true".to_owned()),
@@ -74,13 +71,13 @@ impl Guest {
         }
     }
 
-    /// The settings, for a short look.
+    /// Locks the settings; hold the guard briefly.
     pub(crate) fn settings(&self) -> MutexGuard<'_, Settings> {
         lock(&self.settings)
     }
 }
 
-/// Locks; a poisoned lock cannot happen where a panic aborts, and its data is still whole where it does not.
+/// Locks a mutex and ignores poisoning: the daemon aborts on panic, and the data stays consistent where it does not.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

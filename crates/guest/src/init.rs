@@ -1,4 +1,4 @@
-//! `POST /init`: the host changes settings while the sandbox runs. What it does not name stays.
+//! `POST /init`: the host changes settings of a running sandbox. Fields that are missing stay unchanged.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,24 @@ use serde::Deserialize;
 
 use crate::guest::Settings;
 
-/// The request; fields that E2B's hosts send beyond these are ignored.
+/// Request body; other fields that E2B's hosts send are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Request {
-    /// Variables to set, or with `null` to drop.
+    /// Variables to set; `null` removes one.
     env_vars: Option<BTreeMap<String, Option<String>>>,
-    /// The new token; an empty one opens the sandbox.
+    /// The new token; an empty one disables authentication.
     access_token: Option<Secret>,
     default_user: Option<String>,
     default_workdir: Option<String>,
 }
 
 impl Request {
-    /// Changes the settings.
+    /// Applies the request to the settings.
     pub(crate) fn apply(self, settings: &mut Settings) {
         for (name, value) in self.env_vars.unwrap_or_default() {
             match value {
-                // Such a name cannot be handed to any process.
+                // Such a name cannot be passed to a process.
                 Some(_) if name.is_empty() || name.contains(['=', '\0']) => {}
                 Some(value) => drop(settings.env.insert(name, value)),
                 None => drop(settings.env.remove(&name)),

@@ -1,4 +1,4 @@
-//! The input of a command: a pipe, a terminal or nothing. Writers wait their turn, so that pieces never mix.
+//! Input of a command: a pipe, a terminal or nothing. Writers are serialised, so that chunks never interleave.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,62 +10,59 @@ use tokio::io::unix::AsyncFd;
 
 use crate::guest::lock;
 
-/// A descriptor that the runtime watches.
-pub(crate) type Watched = Arc<AsyncFd<OwnedFd>>;
+/// A descriptor registered with the async runtime.
+pub(crate) type RegisteredFd = Arc<AsyncFd<OwnedFd>>;
 
-/// Lets the runtime watch a descriptor, which stops blocking.
-pub(crate) fn watched(fd: OwnedFd) -> io::Result<Watched> {
+/// Registers a descriptor with the async runtime and makes it non-blocking.
+pub(crate) fn register(fd: OwnedFd) -> io::Result<RegisteredFd> {
     rustix::fs::fcntl_setfl(&fd, OFlags::NONBLOCK)?;
-    // SAFETY: the descriptor is owned, so it stays open and the same until `AsyncFd` has let go of it.
+    // SAFETY: the descriptor is owned, so it stays open and unchanged until `AsyncFd` is dropped.
     Ok(Arc::new(unsafe { AsyncFd::register(fd) }?))
 }
 
-/// What kind of input a command has.
+/// Kind of input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `/dev/null`.
     None,
-    /// A pipe.
     Stdin,
-    /// A terminal.
     Pty,
 }
 
-/// Why input was not taken.
+/// Why input was rejected.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InputError {
-    /// The command was started without.
+    /// The command was started without input.
     #[error("the process has no stdin")]
     None,
-    /// It was closed, or the process has ended.
+    /// Input was closed, or the process has ended.
     #[error("stdin of the process is closed")]
     Closed,
-    /// Terminals take terminal input.
+    /// Plain input was sent to a terminal.
     #[error("the process has a terminal: send its input as pty")]
     IsPty,
-    /// Pipes take plain input.
+    /// Terminal input was sent to a pipe.
     #[error("the process has no terminal: send its input as stdin")]
     NotPty,
-    /// A terminal ends its input by a byte.
+    /// A terminal signals the end of input by a byte.
     #[error("the input of a terminal cannot be closed: send Ctrl+D (0x04) instead")]
     CannotClose,
-    /// The kernel refused.
+    /// The write failed.
     #[error("cannot write to the process")]
     Io(#[from] io::Error),
 }
 
-/// The input.
 #[derive(Debug)]
 pub(crate) struct Input {
     kind: Kind,
-    end: Mutex<Option<Watched>>,
+    end: Mutex<Option<RegisteredFd>>,
     turn: tokio::sync::Mutex<()>,
     shut: tokio::sync::watch::Sender<bool>,
 }
 
 impl Input {
-    /// Wraps our end of it.
-    pub(crate) fn new(kind: Kind, end: Option<Watched>) -> Self {
+    /// Wraps the daemon's end of the input.
+    pub(crate) fn new(kind: Kind, end: Option<RegisteredFd>) -> Self {
         Self {
             kind,
             end: Mutex::new(end),
@@ -74,7 +71,7 @@ impl Input {
         }
     }
 
-    /// Writes all of it, or fails once the input is shut.
+    /// Writes all of `data`, or fails once the input is shut.
     pub(crate) async fn write(&self, kind: Kind, mut data: &[u8]) -> Result<(), InputError> {
         match (self.kind, kind) {
             (Kind::None, _) => return Err(InputError::None),
@@ -96,7 +93,7 @@ impl Input {
         Ok(())
     }
 
-    /// Closes a pipe after everything that was sent before; twice is fine.
+    /// Closes a pipe after all earlier writes. Idempotent.
     pub(crate) async fn close(&self) -> Result<(), InputError> {
         if self.kind == Kind::Pty {
             return Err(InputError::CannotClose);
@@ -106,17 +103,15 @@ impl Input {
         Ok(())
     }
 
-    /// The terminal.
-    pub(crate) fn terminal(&self) -> Option<Watched> {
+    pub(crate) fn terminal(&self) -> Option<RegisteredFd> {
         self.is_terminal().then(|| lock(&self.end).clone()).flatten()
     }
 
-    /// Whether it goes to a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.kind == Kind::Pty
     }
 
-    /// The command has ended: nobody will read any more.
+    /// Shuts the input because the command has ended.
     pub(crate) fn shut(&self) {
         self.shut.send_replace(true);
         lock(&self.end).take();

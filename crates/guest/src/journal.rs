@@ -1,4 +1,4 @@
-//! What the daemon did of late, for the sandbox's log. The host asks for it; it is bounded, and ends with the sandbox.
+//! Recent log entries of the daemon, for the sandbox's log. Read by the host; bounded and in memory only.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -13,17 +13,17 @@ use crate::guest::lock;
 pub(crate) struct Journal(Mutex<VecDeque<JournalEntry>>);
 
 impl Journal {
-    /// Notes what is usual.
+    /// Logs a routine event.
     pub(crate) fn info(&self, pid: Option<u32>, message: String) {
         self.note("info", pid, message);
     }
 
-    /// Notes what somebody should look at.
+    /// Logs a problem.
     pub(crate) fn warn(&self, pid: Option<u32>, message: String) {
         self.note("warn", pid, message);
     }
 
-    /// Everything that is kept.
+    /// All entries that are kept.
     pub(crate) fn entries(&self) -> Vec<JournalEntry> {
         lock(&self.0).iter().cloned().collect()
     }
@@ -40,7 +40,7 @@ impl Journal {
     }
 }
 
-/// Cuts a text to so many bytes, between characters, and shows that.
+/// Truncates a text to `most` bytes at a character boundary, with an ellipsis.
 pub(crate) fn shorten(text: &mut String, most: usize) {
     if text.len() <= most {
         return;
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_bounded() {
+    fn entries_are_bounded() {
         let journal = Journal::default();
         for number in 0..2000u32 {
             journal.info(Some(number), "ž".repeat(300));

@@ -1,7 +1,7 @@
-//! The daemon inside every sandbox: process 1, and the server of E2B's guest contract (commands, files, metrics).
+//! The daemon inside every sandbox: process 1, and the server of E2B's guest API (commands, files, metrics).
 //!
-//! The launcher starts it with two listening Unix sockets (control and traffic), its configuration and a readiness pipe as inherited
-//! descriptors. For development it runs as an ordinary process:
+//! The launcher passes two listening Unix sockets (control and traffic), the configuration and a readiness pipe as
+//! inherited descriptors. For development it runs as an ordinary process:
 //! `cabana-guest --listen unix:PATH|ADDRESS:PORT --config FILE [--control PATH]`.
 
 mod auth;
@@ -51,7 +51,7 @@ mod watchers;
 
 use std::process::ExitCode;
 
-/// Runs the daemon. A library function, so that tests of other crates can build it as a program of their own.
+/// Runs the daemon. A library function, so that tests of other crates can build it as their own program.
 pub fn main() -> ExitCode {
     match startup::run() {
         Ok(()) => ExitCode::SUCCESS,

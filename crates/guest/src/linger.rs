@@ -1,5 +1,5 @@
-//! A stream that is not cut under a client that is still sending: closing a socket with unread bytes resets it, and the answer could be
-//! lost with it.
+//! Lingering close: keeps a stream open while the client still sends. Closing a socket with unread bytes resets the
+//! connection, and the response could be lost.
 
 use std::io;
 use std::pin::Pin;
@@ -11,27 +11,27 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// How long a client that was answered early may go on sending.
+/// How long a client may keep sending after an early response.
 const LINGER: Duration = Duration::from_secs(2);
-/// What is thrown away in one read, and how often in one turn.
-const DISCARD: usize = 4096;
-const TURN: usize = 64;
+/// Size of a discarding read, and how many of them per poll.
+const DISCARD_SIZE: usize = 4096;
+const READS_PER_POLL: usize = 64;
 
 /// A client's stream.
 pub(crate) struct Lingering<S> {
     stream: S,
     unread: Arc<AtomicBool>,
-    /// Our direction is closed, and how long the other is still read.
+    /// Set when the write side is closed: how long to keep reading.
     closed: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Lingering<S> {
-    /// A stream that closes like any other until it is told that a request was not read to its end.
+    /// A stream that closes immediately unless the flag from `unread` is set.
     pub(crate) fn new(stream: S) -> Self {
         Self { stream, unread: Arc::default(), closed: None }
     }
 
-    /// Where to tell it.
+    /// Flag to set when a request was not read to its end.
     pub(crate) fn unread(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.unread)
     }
@@ -76,10 +76,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
         if end.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Ok(()));
         }
-        for _ in 0..TURN {
-            let mut bytes = [0; DISCARD];
+        for _ in 0..READS_PER_POLL {
+            let mut bytes = [0; DISCARD_SIZE];
             let mut buffer = ReadBuf::new(&mut bytes);
-            // Whatever goes wrong by now, the connection is over.
+            // The connection is over, whatever the error.
             if ready!(Pin::new(&mut this.stream).poll_read(cx, &mut buffer)).is_err() || buffer.filled().is_empty() {
                 return Poll::Ready(Ok(()));
             }

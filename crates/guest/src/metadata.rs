@@ -1,4 +1,4 @@
-//! The key-value pairs that clients attach to files: extended attributes `user.e2b.<key>`.
+//! Metadata that clients attach to files, stored in extended attributes `user.e2b.<key>`.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,10 +16,9 @@ const MAX_KEY: usize = 246;
 const MAX_TOTAL: usize = 4096;
 const MAX_LIST: usize = 64 << 10;
 
-/// Pairs by key.
 pub(crate) type Metadata = HashMap<String, String>;
 
-/// The pairs that an upload's headers carry.
+/// Parses the metadata headers of an upload.
 pub(crate) fn from_headers(headers: &HeaderMap) -> Result<Metadata, Problem> {
     let mut pairs = Metadata::new();
     let mut total = 0;
@@ -40,7 +39,7 @@ pub(crate) fn from_headers(headers: &HeaderMap) -> Result<Metadata, Problem> {
     Ok(pairs)
 }
 
-/// The pairs of a file; none where the file system has no attributes.
+/// The metadata of a file; empty if the filesystem has no extended attributes.
 pub(crate) fn read(path: &Path) -> Metadata {
     let mut list = Vec::with_capacity(1024);
     loop {
@@ -62,7 +61,7 @@ pub(crate) fn read(path: &Path) -> Metadata {
     pairs
 }
 
-/// Replaces all pairs of an open file.
+/// Replaces the metadata of an open file.
 pub(crate) fn replace(fd: impl AsFd, pairs: &Metadata) -> io::Result<()> {
     let mut list = Vec::with_capacity(MAX_LIST);
     if rustix::fs::flistxattr(&fd, rustix::buffer::spare_capacity(&mut list)).is_ok() {
@@ -107,7 +106,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let pairs = |key: &str| Metadata::from([(key.to_owned(), "value".to_owned())]);
         if replace(file.as_file(), &pairs("one")).is_err() {
-            return; // a file system without user attributes
+            return; // a filesystem without user attributes
         }
         replace(file.as_file(), &pairs("two")).unwrap();
         assert_eq!(read(file.path()), pairs("two"));

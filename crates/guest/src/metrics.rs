@@ -1,4 +1,4 @@
-//! `GET /metrics`: what the sandbox uses, from its control group in either version, or else from `/proc`.
+//! `GET /metrics`: resource usage from the sandbox's cgroup (version 1 or 2), or from `/proc`.
 
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -11,11 +11,11 @@ use crate::guest::{Guest, lock};
 use crate::open;
 
 const ROOT: &str = "/sys/fs/cgroup";
-/// Questions closer together than this get the last answer.
+/// Requests closer together than this get the previous value.
 const SPACING: Duration = Duration::from_millis(100);
 const MIB: u64 = 1 << 20;
 
-/// The answer.
+/// Response body.
 #[derive(Debug, Serialize)]
 pub(crate) struct Metrics {
     ts: u64,
@@ -30,7 +30,7 @@ pub(crate) struct Metrics {
     disk_used: u64,
 }
 
-/// Remembers the CPU time at the last question.
+/// Computes CPU usage between two requests.
 #[derive(Debug)]
 pub(crate) struct CpuMeter {
     at: Instant,
@@ -39,13 +39,13 @@ pub(crate) struct CpuMeter {
 }
 
 impl CpuMeter {
-    /// Nothing is read before somebody asks.
+    /// Reads nothing until the first request.
     pub(crate) fn new(now: Instant) -> Self {
         Self { at: now, used: None, percent: 0.0 }
     }
 
-    /// Percent of all CPUs since the last question; since the start, at the first.
-    fn ask(&mut self, now: Instant, used: Duration, cpus: u32) -> f64 {
+    /// CPU usage in percent of all CPUs, since the previous call or since the start.
+    fn sample(&mut self, now: Instant, used: Duration, cpus: u32) -> f64 {
         let passed = now.saturating_duration_since(self.at);
         if passed >= SPACING || self.used.is_none() {
             let spent = used.saturating_sub(self.used.unwrap_or_default());
@@ -58,14 +58,14 @@ impl CpuMeter {
     }
 }
 
-/// Measures. `told` are the headers of the host, which knows the disk better.
-pub(crate) fn measure(guest: &Guest, told: Option<&HeaderMap>) -> Metrics {
+/// Measures usage. `host_headers` are headers from the host, which has more exact disk figures.
+pub(crate) fn measure(guest: &Guest, host_headers: Option<&HeaderMap>) -> Metrics {
     let root = Path::new(ROOT);
     let cpu = cpu_time(root).unwrap_or_else(cpu_time_of_processes);
     let (mem_used, mem_cache) = memory(root).unwrap_or_else(|| (memory_of_processes(), 0));
     let totals = guest.totals;
     let (size, used) = disk();
-    let told = told
+    let reported = host_headers
         .and_then(|h| h.get(DISK_USED_HEADER))
         .and_then(|v| v.to_str().ok())
         .and_then(|v| v.trim().parse::<u64>().ok());
@@ -73,14 +73,14 @@ pub(crate) fn measure(guest: &Guest, told: Option<&HeaderMap>) -> Metrics {
     Metrics {
         ts: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
         cpu_count: totals.cpus,
-        cpu_used_pct: lock(&guest.cpu).ask(Instant::now(), cpu, totals.cpus),
+        cpu_used_pct: lock(&guest.cpu).sample(Instant::now(), cpu, totals.cpus),
         mem_total,
         mem_used,
         mem_cache,
         mem_total_mib: mem_total / MIB,
         mem_used_mib: mem_used / MIB,
         disk_total: if totals.disk == 0 { size } else { totals.disk },
-        disk_used: told.unwrap_or(used),
+        disk_used: reported.unwrap_or(used),
     }
 }
 
@@ -125,7 +125,7 @@ fn cpu_time_of_processes() -> Duration {
     Duration::from_millis(ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1))
 }
 
-/// User and system time of a process and of the children that it waited for. Its name may hold anything, even spaces.
+/// User and system time of a process and of the children it waited for. The name may contain spaces.
 fn cpu_ticks(stat: &str) -> Option<u64> {
     let after_name = stat.rsplit_once(')')?.1;
     after_name.split_ascii_whitespace().skip(11).take(4).map(|n| n.parse::<u64>().ok()).sum()
@@ -203,10 +203,10 @@ mod tests {
         let start = Instant::now();
         let mut meter = CpuMeter::new(start);
         let second = Duration::from_secs(1);
-        assert_eq!(meter.ask(start + second, second, 2), 50.0);
-        assert_eq!(meter.ask(start + second, second * 9, 2), 50.0);
-        assert_eq!(meter.ask(start + second * 3, second * 2, 2), 25.0);
-        assert_eq!(meter.ask(start + second * 4, Duration::ZERO, 2), 0.0);
-        assert_eq!(meter.ask(start + second * 5, second * 9, 2), 100.0);
+        assert_eq!(meter.sample(start + second, second, 2), 50.0);
+        assert_eq!(meter.sample(start + second, second * 9, 2), 50.0);
+        assert_eq!(meter.sample(start + second * 3, second * 2, 2), 25.0);
+        assert_eq!(meter.sample(start + second * 4, Duration::ZERO, 2), 0.0);
+        assert_eq!(meter.sample(start + second * 5, second * 9, 2), 100.0);
     }
 }

@@ -1,5 +1,5 @@
-//! Opening files that belong to the sandbox without being led astray: never blocking on a FIFO, never through `/proc`'s magic
-//! links, never the daemon's own `/proc` entries, and never a device.
+//! Opens untrusted files safely: never blocks on a FIFO, never follows `/proc`'s magic links, never opens the daemon's
+//! own `/proc` entries or a device.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,12 +11,12 @@ use cabana_fs::beneath::{self, Resolve};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-/// Set once the kernel (or a filter) turned out not to have `openat2`.
+/// Set when `openat2` is missing in the kernel or blocked by a filter.
 static WITHOUT_OPENAT2: AtomicBool = AtomicBool::new(false);
 
 /// Opens a path without following magic links.
 pub(crate) fn open(path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
-    // With PATH nothing is opened, and openat2 refuses flags without a meaning.
+    // openat2 rejects flags that have no meaning together with PATH.
     let quiet = if flags.contains(OFlags::PATH) { OFlags::empty() } else { OFlags::NOCTTY };
     let flags = flags | quiet | OFlags::CLOEXEC;
     if !WITHOUT_OPENAT2.load(Ordering::Relaxed) {
@@ -28,29 +28,28 @@ pub(crate) fn open(path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd
     Ok(rustix::fs::openat(CWD, path, flags, mode)?)
 }
 
-/// A regular file that was opened for reading, and its size as the file system tells it.
+/// A regular file that was opened for reading.
 pub(crate) struct Readable {
-    /// The file, at its start.
+    /// The file, positioned at its start.
     pub(crate) file: File,
-    /// `st_size`; pseudo files say 0 or a page.
+    /// `st_size`; 0 or a page for pseudo files.
     pub(crate) size: u64,
-    /// Modification time, seconds.
+    /// Modification time in seconds.
     pub(crate) modified: i64,
 }
 
-/// Why a file is not served.
+/// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotReadable {
-    /// The kernel refused.
+    /// The kernel returned an error.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A directory has no bytes.
     #[error("is a directory")]
     Directory,
-    /// FIFOs, sockets and devices are not served.
+    /// A FIFO, socket or device.
     #[error("is not a regular file")]
     Special,
-    /// The daemon's own memory and environment.
+    /// The daemon's own memory or environment.
     #[error("is not readable")]
     Own,
 }
@@ -73,7 +72,7 @@ pub(crate) fn readable(path: &Path) -> Result<Readable, NotReadable> {
     Ok(Readable { file: File::from(fd), size: u64::try_from(stat.st_size).unwrap_or(0), modified: stat.st_mtime })
 }
 
-/// The whole of a small file.
+/// Reads a small file whole.
 pub(crate) fn read_small(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
     let readable = readable(path).map_err(|refusal| match refusal {
         NotReadable::Io(cause) => cause,
@@ -84,12 +83,12 @@ pub(crate) fn read_small(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Where an open file really is.
+/// The real path of an open file.
 pub(crate) fn real_path(fd: &OwnedFd) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }
 
-/// Whether the file lies on a file system that the kernel makes up, where writing changes the system rather than a file.
+/// Whether the file is on a pseudo filesystem, where writing changes the system rather than a file.
 pub(crate) fn is_kernel_made(fd: &OwnedFd) -> bool {
     const SYSFS: i64 = 0x6265_6572;
     const CGROUP: i64 = 0x0027_e0eb;
@@ -106,7 +105,7 @@ fn is_own_proc(fd: &OwnedFd) -> bool {
     if names.next().is_none_or(|n| n.as_os_str() != "proc") {
         return false;
     }
-    // Threads answer to `/proc/<tid>` too, although it is not listed.
+    // Threads also have `/proc/<tid>`, although it is not listed.
     names.next().is_some_and(|n| {
         n.as_os_str().to_str().is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
             && Path::new("/proc/self/task").join(n).exists()

@@ -1,4 +1,4 @@
-//! How the paths that clients send become absolute paths: `~`, relative to the home, and cleaned by text as E2B does.
+//! Resolves client paths to absolute ones: `~`, relative to the home directory, normalised by text as in E2B.
 
 use std::path::{Path, PathBuf};
 
@@ -6,21 +6,20 @@ use crate::users::Account;
 
 const MAX_PATH: usize = 4095;
 
-/// Why a path cannot be used.
+/// Why a path is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidPath {
-    /// A path with a NUL byte names nothing.
     #[error("path contains a NUL byte")]
     Nul,
-    /// Longer than the kernel takes.
+    /// Longer than the kernel accepts.
     #[error("path is longer than {MAX_PATH} bytes")]
     Long,
-    /// `~other` would need another user's home.
+    /// `~other` would need another user's home directory.
     #[error("path '{0}': only '~' and '~/…' are expanded")]
     OtherHome(String),
 }
 
-/// The absolute path. An empty one is the default working directory, or the home.
+/// Resolves to an absolute path. An empty path is the default working directory, or the home directory.
 pub(crate) fn resolve(text: &str, account: &Account, workdir: Option<&str>) -> Result<PathBuf, InvalidPath> {
     if text.contains('\0') {
         return Err(InvalidPath::Nul);
@@ -40,7 +39,7 @@ pub(crate) fn resolve(text: &str, account: &Account, workdir: Option<&str>) -> R
     Ok(clean(&path))
 }
 
-/// Drops `.` and empty components and takes `..` back, never above the root.
+/// Drops `.` and empty components and resolves `..`, never above the root.
 fn clean(path: &Path) -> PathBuf {
     let mut clean = PathBuf::from("/");
     for component in path.components() {
@@ -55,7 +54,7 @@ fn clean(path: &Path) -> PathBuf {
     clean
 }
 
-/// The last component, as listings show it.
+/// The last component, as shown in listings.
 pub(crate) fn name(path: &Path) -> String {
     path.file_name().map_or_else(|| "/".to_owned(), |n| n.to_string_lossy().into_owned())
 }

@@ -1,4 +1,4 @@
-//! `process.Process`: the Connect face of the commands.
+//! The Connect service `process.Process`.
 
 use std::sync::Arc;
 
@@ -24,18 +24,16 @@ use crate::{auth, pty};
 
 const MAX_TAG: usize = 256;
 
-/// The service.
 pub(crate) struct ProcessService {
     guest: Arc<Guest>,
 }
 
 impl ProcessService {
-    /// Serves this guest's commands.
     pub(crate) fn new(guest: Arc<Guest>) -> Self {
         Self { guest }
     }
 
-    /// Starts a command, and ends it when its time is over.
+    /// Starts a command, and kills it when its deadline passes.
     fn launch(&self, ctx: &RequestContext, request: StartRequest) -> Result<Arc<Command>, ConnectError> {
         if request.tag.as_ref().is_some_and(|t| t.len() > MAX_TAG) {
             return Err(ConnectError::invalid_argument(format!("a tag has at most {MAX_TAG} bytes")));

@@ -1,4 +1,4 @@
-//! Moves the output of one command from its pipes into its ring, at the pace of its readers, and tells when all of it is there.
+//! Moves the output of one command from its pipes into its ring, at the pace of its readers, and signals completion.
 
 use std::cell::RefCell;
 use std::io;
@@ -11,30 +11,30 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::command::Command;
 use crate::commands::Commands;
-use crate::input::Watched;
+use crate::input::RegisteredFd;
 use crate::ring::{Channel, Chunk};
 
 const PIPE_CHUNK: usize = 32 << 10;
 const PTY_CHUNK: usize = 16 << 10;
-/// How long the end waits for processes that the command left behind with its pipes open.
+/// How long the end is delayed by background processes that keep the pipes open.
 const GRACE: Duration = Duration::from_millis(200);
-/// How often a stalled reader is looked at.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How often stalled readers are checked.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 thread_local! {
     /// One buffer for all pumps: there is one thread, and no await while it is borrowed.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; PIPE_CHUNK].into_boxed_slice());
 }
 
-/// One end of a pipe, or a terminal.
+/// The read end of a pipe, or a terminal.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) channel: Channel,
-    pub(crate) end: Watched,
+    pub(crate) end: RegisteredFd,
 }
 
 impl Source {
-    /// Waits for bytes; `None` at the end.
+    /// Waits for bytes; `None` at end of file.
     async fn read(&self) -> Option<Chunk> {
         let limit = if self.channel == Channel::Pty { PTY_CHUNK } else { PIPE_CHUNK };
         let read = self.end.async_io(Interest::READABLE, |fd| {
@@ -46,18 +46,18 @@ impl Source {
         });
         match read.await {
             Ok(data) if !data.is_empty() => Some(Chunk { channel: self.channel, data }),
-            // A terminal whose last user left answers EIO.
+            // A terminal returns EIO once its last user has closed it.
             Ok(_) | Err(_) => None,
         }
     }
 
-    /// How much lies in the pipe; a terminal does not tell reliably.
+    /// Bytes in the pipe; not reliable for a terminal.
     fn waiting(&self) -> u64 {
         if self.channel == Channel::Pty { 0 } else { rustix::io::ioctl_fionread(&*self.end).unwrap_or(0) }
     }
 }
 
-/// Reads one of two sources that may be closed.
+/// Reads a source that may be closed already.
 async fn read(source: Option<&Source>) -> Option<Chunk> {
     match source {
         Some(source) => source.read().await,
@@ -72,7 +72,7 @@ pub(crate) async fn run(
     mut first: Option<Source>,
     mut second: Option<Source>,
 ) {
-    // What the process had written when it ended; after that only what it left behind can write.
+    // Bytes in the pipes when the process ended; anything beyond was written by background processes.
     let mut owed: Option<(u64, Instant)> = None;
     loop {
         if owed.is_none() && command.status().is_some() {
@@ -85,7 +85,7 @@ pub(crate) async fn run(
         if !command.has_room() {
             tokio::select! {
                 () = command.pump.notified() => {}
-                () = tokio::time::sleep(PATIENCE) => {}
+                () = tokio::time::sleep(CHECK_INTERVAL) => {}
             }
             continue;
         }
@@ -119,7 +119,7 @@ pub(crate) async fn run(
                 }
             }
             command.push(chunk);
-            // Two floods must both be heard.
+            // Alternate, so that neither stream starves the other.
             std::mem::swap(&mut first, &mut second);
         }
     }
@@ -129,7 +129,7 @@ pub(crate) async fn run(
     linger(&commands, first, second).await;
 }
 
-/// Keeps the pipes of a background process open, as a shell's terminal would be, so that it does not die of SIGPIPE.
+/// Keeps reading the pipes of a background process, so that it is not killed by SIGPIPE.
 async fn linger(commands: &Arc<Commands>, first: Option<Source>, second: Option<Source>) {
     let mut sources: Vec<Source> =
         [first, second].into_iter().flatten().filter(|s| s.channel != Channel::Pty).collect();

@@ -1,13 +1,13 @@
-//! The query part of a URL, decoded.
+//! Decoding of URL queries.
 
 const MAX_PAIRS: usize = 64;
 
-/// Decoded pairs in their order.
+/// Decoded pairs in order.
 #[derive(Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads `a=b&c=d`; `None` where a value is not UTF-8 or there are too many pairs.
+    /// Parses `a=b&c=d`; `None` if a value is not UTF-8 or there are too many pairs.
     pub(crate) fn parse(text: Option<&str>) -> Option<Self> {
         let mut pairs = Vec::new();
         for pair in text.unwrap_or_default().split('&').filter(|p| !p.is_empty()) {
@@ -20,7 +20,7 @@ impl Query {
         Some(Self(pairs))
     }
 
-    /// The first value of this key.
+    /// The first value of a key.
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
     }
@@ -72,7 +72,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_survived(text in "\\PC{0,80}") {
+        fn any_text_never_panics(text in "\\PC{0,80}") {
             let _ = Query::parse(Some(&text));
         }
     }

@@ -1,21 +1,20 @@
-//! Byte ranges and other wishes of a download's headers.
+//! Range and conditional headers of a download.
 
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE};
 
-/// Which part of a file is asked for.
+/// The requested part of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// All of it.
     Whole,
-    /// From the first to the last byte, both included.
+    /// From the first to the last byte, both inclusive.
     Range(u64, u64),
-    /// A range that the file does not have.
+    /// The range is outside the file.
     Unsatisfiable,
 }
 
-/// Reads `Range`. Several ranges, and what cannot be read, count as none, as the standard allows. `modified` is the
-/// file's time for `If-Range`.
+/// Parses `Range`. Multiple ranges and malformed values are ignored, as the standard allows. `modified` is the file's
+/// modification time for `If-Range`.
 pub(crate) fn part(headers: &HeaderMap, size: u64, modified: i64) -> Part {
     let Some(text) = single(headers, &RANGE).and_then(|v| v.trim().strip_prefix("bytes=")) else { return Part::Whole };
     if let Some(condition) = single(headers, &IF_RANGE)
@@ -49,14 +48,14 @@ fn parse(text: &str, size: u64) -> Part {
     }
 }
 
-/// Whether the client has this version already.
+/// Whether the client already has this version.
 pub(crate) fn is_unmodified(headers: &HeaderMap, modified: i64) -> bool {
     !headers.contains_key(IF_NONE_MATCH)
         && single(headers, &IF_MODIFIED_SINCE).and_then(seconds).is_some_and(|since| modified <= since)
 }
 
-/// Whether the answer may be compressed: the client takes gzip and asks for nothing that needs exact bytes.
-pub(crate) fn wants_gzip(headers: &HeaderMap) -> bool {
+/// Whether the response may be compressed: the client accepts gzip and does not request a range.
+pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     if [RANGE, IF_RANGE, IF_MODIFIED_SINCE, IF_NONE_MATCH].iter().any(|name| headers.contains_key(name)) {
         return false;
     }
@@ -125,7 +124,7 @@ mod tests {
         let accepts = |text: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(text));
-            wants_gzip(&headers)
+            accepts_gzip(&headers)
         };
         assert!(accepts("gzip") && accepts("br, GZIP;q=0.5") && accepts("deflate,gzip"));
         assert!(!accepts("identity") && !accepts("gzip;q=0") && !accepts("br, gzip;q=x"));

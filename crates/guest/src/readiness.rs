@@ -1,5 +1,5 @@
-//! Getting the sandbox ready, once the daemon serves: the template's start command, which runs as long as the sandbox does, and its ready
-//! command, which is tried until it succeeds.
+//! Readiness of the sandbox: runs the template's start command, which keeps running, and retries its ready command
+//! until it succeeds.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,38 +21,38 @@ use crate::spawn::Launch;
 use crate::tail::Tail;
 use crate::users;
 
-/// Pauses between two tries of the ready command: each is longer than the one before.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// How long one try may take.
-const TRY: Duration = Duration::from_secs(30);
-/// Nobody listens for keepalives here.
-const SILENCE: Duration = Duration::from_secs(3600);
+/// Backoff between attempts of the ready command.
+const FIRST_BACKOFF: Duration = Duration::from_millis(20);
+const MAX_BACKOFF: Duration = Duration::from_secs(1);
+/// Timeout of one attempt.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Effectively disables keepalives, which have no reader here.
+const NO_KEEPALIVE: Duration = Duration::from_secs(3600);
 
-/// What there is to do before the sandbox is ready, and how far that is.
+/// The start and ready commands, and the result.
 #[derive(Debug)]
 pub(crate) struct Preparation {
     start: Option<Vec<String>>,
     ready: Option<Vec<String>>,
     decided: watch::Sender<Option<Readiness>>,
-    /// Cancelled when nobody waits any more.
+    /// Cancelled when nobody waits for the result any more.
     over: CancellationToken,
-    /// What the start command wrote last.
+    /// The last output of the start command.
     started: Arc<Mutex<Tail>>,
-    tried: Mutex<Tried>,
+    last_attempt: Mutex<AttemptResult>,
 }
 
-/// The last try of the ready command.
+/// Result of the last attempt of the ready command.
 #[derive(Debug, Default)]
-struct Tried {
-    /// Why it did not succeed.
+struct AttemptResult {
+    /// Why it failed.
     why: String,
     exit_code: Option<i32>,
     output: Vec<String>,
 }
 
 impl Preparation {
-    /// Nothing is begun; where there is nothing to do, the sandbox is ready.
+    /// Starts nothing yet; without any commands the sandbox is ready.
     pub(crate) fn new(start: Option<Vec<String>>, ready: Option<Vec<String>>) -> Self {
         let [start, ready] = [start, ready].map(|command| command.filter(|c| !c.is_empty()));
         let decided = (start.is_none() && ready.is_none()).then(is_ready);
@@ -62,11 +62,11 @@ impl Preparation {
             decided: watch::Sender::new(decided),
             over: CancellationToken::new(),
             started: Arc::default(),
-            tried: Mutex::default(),
+            last_attempt: Mutex::default(),
         }
     }
 
-    /// Whether the sandbox is ready, when that is decided. What is not by then is given up.
+    /// Waits for the result. If there is none within `limit`, the sandbox is not ready.
     pub(crate) async fn decided_within(&self, limit: Duration) -> Readiness {
         let mut decided = self.decided.subscribe();
         if timeout(limit, decided.wait_for(Option::is_some)).await.is_err() {
@@ -76,18 +76,18 @@ impl Preparation {
         answer.unwrap_or_else(is_ready)
     }
 
-    /// If it is not decided yet, the sandbox is not ready.
+    /// Sets the result to "not ready" if there is none yet.
     pub(crate) fn give_up(&self) {
         self.over.cancel();
-        let tried = lock(&self.tried);
-        let message = match tried.why.as_str() {
+        let last = lock(&self.last_attempt);
+        let message = match last.why.as_str() {
             "" => "its ready command has not ended".to_owned(),
             why => format!("its ready command did not succeed: {why}"),
         };
-        self.decide(self.not_ready(message, tried.exit_code, &tried.output));
+        self.decide(self.not_ready(message, last.exit_code, &last.output));
     }
 
-    /// The first decision stays.
+    /// Sets the result; the first one wins.
     fn decide(&self, readiness: Readiness) {
         self.decided.send_if_modified(|decided| {
             let open = decided.is_none();
@@ -96,10 +96,10 @@ impl Preparation {
         });
     }
 
-    fn not_ready(&self, mut message: String, exit_code: Option<i32>, tried: &[String]) -> Readiness {
+    fn not_ready(&self, mut message: String, exit_code: Option<i32>, attempt: &[String]) -> Readiness {
         shorten(&mut message, MAX_READY_LINE);
         let started = lock(&self.started).lines();
-        let output = if started.is_empty() { tried.to_vec() } else { started };
+        let output = if started.is_empty() { attempt.to_vec() } else { started };
         Readiness { ready: false, message: Some(message), output, exit_code }
     }
 }
@@ -108,13 +108,13 @@ fn is_ready() -> Readiness {
     Readiness { ready: true, message: None, output: vec![], exit_code: None }
 }
 
-/// Does what there is to do, and decides.
+/// Runs the commands and sets the result.
 pub(crate) async fn prepare(guest: Arc<Guest>) {
     let preparation = &guest.preparation;
     let mut started = None;
     if let Some(words) = &preparation.start {
         match launch(&guest, words, START_TAG, false) {
-            Ok(command) => started = Some(tokio::spawn(listen(Arc::clone(&guest), command))),
+            Ok(command) => started = Some(tokio::spawn(log_output(Arc::clone(&guest), command))),
             Err(error) => {
                 let why = error.message.unwrap_or_default();
                 guest.commands.journal.warn(None, format!("The start command could not be started: {why}"));
@@ -130,7 +130,7 @@ pub(crate) async fn prepare(guest: Arc<Guest>) {
             None => None,
         };
         match ended {
-            // It may have left a daemon behind.
+            // It may have left a daemon running.
             None | Some(Status::Exited(0)) => std::future::pending().await,
             Some(status) => status,
         }
@@ -139,49 +139,49 @@ pub(crate) async fn prepare(guest: Arc<Guest>) {
         biased;
         () = preparation.over.cancelled() => {}
         status = failed => {
-            let (what, exit_code) = described(status);
+            let (what, exit_code) = describe(status);
             let message = format!("its start command ended ({what}) before the ready command succeeded");
             preparation.decide(preparation.not_ready(message, exit_code, &[]));
         }
-        () = until_success(&guest, words) => preparation.decide(is_ready()),
+        () = retry_until_ready(&guest, words) => preparation.decide(is_ready()),
     }
 }
 
-/// Tries the ready command until it succeeds.
-async fn until_success(guest: &Arc<Guest>, words: &[String]) {
-    let mut pause = FIRST_PAUSE;
+/// Retries the ready command until it succeeds.
+async fn retry_until_ready(guest: &Arc<Guest>, words: &[String]) {
+    let mut backoff = FIRST_BACKOFF;
     loop {
-        let tried = attempt(guest, words).await;
-        if tried.exit_code == Some(0) {
+        let result = attempt(guest, words).await;
+        if result.exit_code == Some(0) {
             return;
         }
-        *lock(&guest.preparation.tried) = tried;
-        sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        *lock(&guest.preparation.last_attempt) = result;
+        sleep(backoff).await;
+        backoff = (backoff * 2).min(MAX_BACKOFF);
     }
 }
 
-/// Tries the ready command once.
-async fn attempt(guest: &Arc<Guest>, words: &[String]) -> Tried {
+/// Runs the ready command once.
+async fn attempt(guest: &Arc<Guest>, words: &[String]) -> AttemptResult {
     let command = match launch(guest, words, READY_TAG, true) {
-        Ok(command) => Attempt(command),
-        Err(error) => return Tried { why: error.message.unwrap_or_default(), ..Tried::default() },
+        Ok(command) => KillOnDrop(command),
+        Err(error) => return AttemptResult { why: error.message.unwrap_or_default(), ..AttemptResult::default() },
     };
     let tail = Mutex::new(Tail::default());
-    let ended = timeout(TRY, follow(&command.0, &tail, |_, _| {})).await;
+    let ended = timeout(ATTEMPT_TIMEOUT, follow(&command.0, &tail, |_, _| {})).await;
     let (why, exit_code) = match ended {
-        Ok(Some(status)) => described(status),
+        Ok(Some(status)) => describe(status),
         Ok(None) => ("its output could not be read".to_owned(), None),
-        Err(_) => (format!("it took longer than {} s", TRY.as_secs()), None),
+        Err(_) => (format!("it took longer than {} s", ATTEMPT_TIMEOUT.as_secs()), None),
     };
     let output = lock(&tail).lines();
-    Tried { why, exit_code, output }
+    AttemptResult { why, exit_code, output }
 }
 
-/// A try that is given up is killed.
-struct Attempt(Arc<Command>);
+/// Kills the command when the attempt is dropped.
+struct KillOnDrop(Arc<Command>);
 
-impl Drop for Attempt {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         if self.0.status().is_none() {
             self.0.time_out();
@@ -189,7 +189,7 @@ impl Drop for Attempt {
     }
 }
 
-fn described(status: Status) -> (String, Option<i32>) {
+fn describe(status: Status) -> (String, Option<i32>) {
     let exit_code = match status {
         Status::Exited(code) => Some(code),
         Status::Signaled(_) => None,
@@ -197,7 +197,7 @@ fn described(status: Status) -> (String, Option<i32>) {
     (status.describe(), exit_code)
 }
 
-/// Starts one of the two, like a command that a client sends: as the default user, in the default directory, with the sandbox's
+/// Starts one of the two commands as a client would: as the default user, in the default directory, with the sandbox's
 /// environment.
 fn launch(guest: &Arc<Guest>, words: &[String], tag: &str, quiet: bool) -> Result<Arc<Command>, ConnectError> {
     let (cmd, args) = words.split_first().map_or((String::new(), vec![]), |(cmd, args)| (cmd.clone(), args.to_vec()));
@@ -208,8 +208,8 @@ fn launch(guest: &Arc<Guest>, words: &[String], tag: &str, quiet: bool) -> Resul
     guest.commands.start(&launch, Some(tag.to_owned()), quiet)
 }
 
-/// Notes every line of the start command's output, and tells how it ended.
-async fn listen(guest: Arc<Guest>, command: Arc<Command>) -> Option<Status> {
+/// Logs every line of the start command's output, and returns its exit status.
+async fn log_output(guest: Arc<Guest>, command: Arc<Command>) -> Option<Status> {
     let journal = &guest.commands.journal;
     let number = Some(command.number());
     follow(&command, &guest.preparation.started, |channel, line| {
@@ -223,17 +223,17 @@ async fn listen(guest: Arc<Guest>, command: Arc<Command>) -> Option<Status> {
 }
 
 /// Reads a command's output to its end.
-async fn follow(command: &Arc<Command>, tail: &Mutex<Tail>, mut told: impl FnMut(Channel, &str)) -> Option<Status> {
-    let mut events = events::subscribe(Arc::clone(command), SILENCE, None, false);
+async fn follow(command: &Arc<Command>, tail: &Mutex<Tail>, mut on_line: impl FnMut(Channel, &str)) -> Option<Status> {
+    let mut events = events::subscribe(Arc::clone(command), NO_KEEPALIVE, None, false);
     while let Some(Ok(event)) = events.next().await {
         match event {
-            Event::Data(chunk) => lock(tail).add(&chunk, &mut told),
+            Event::Data(chunk) => lock(tail).add(&chunk, &mut on_line),
             Event::Start(_) | Event::Keepalive => {}
             Event::End(_) => break,
         }
     }
-    lock(tail).finish(&mut told);
-    // Also where it was cut off from the output, which a sandbox that stood still for long may be.
+    lock(tail).finish(&mut on_line);
+    // Also set if this reader was disconnected, which can happen in a sandbox that was paused for long.
     drop(events);
     command.completed().await;
     command.status()

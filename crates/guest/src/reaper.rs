@@ -1,5 +1,5 @@
-//! Waits for every child, as process 1 must: the daemon's own commands and the orphans that the kernel hands it. It is the only
-//! place that waits, so that no status is lost or stolen.
+//! Reaps all children, as process 1 must: the daemon's commands and orphans. No other code waits for children, so no
+//! exit status is lost.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::command::Status;
 use crate::commands::Commands;
 use crate::error::Error;
 
-/// The stream of SIGCHLD; taken before the first child can exist.
+/// Listens for SIGCHLD; must be called before the first child is started.
 pub(crate) fn listen() -> Result<Signal, Error> {
     signal(SignalKind::child()).map_err(Error::system("listen for ended children"))
 }
 
-/// Reaps for ever.
+/// Reaps children for ever.
 pub(crate) async fn run(mut signals: Signal, commands: Arc<Commands>) {
     while signals.recv().await.is_some() {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {

@@ -1,5 +1,5 @@
-//! Removing whole trees. A tree belongs to the sandbox and may be deeper than any stack and than the limit on open files, so it is
-//! walked with a bounded stack of descriptors, and what lies too deep is first moved up.
+//! Recursive removal. A tree may be deeper than the stack or the limit on open files allows, so it is walked with a
+//! bounded stack of descriptors, and directories that are too deep are first moved up.
 
 use std::ffi::CString;
 use std::io;
@@ -15,7 +15,7 @@ const MAX_OPEN: usize = 64;
 struct Level {
     fd: OwnedFd,
     entries: Dir,
-    /// Its name in its parent.
+    /// Name in its parent.
     name: CString,
 }
 
@@ -27,7 +27,7 @@ impl Level {
     }
 }
 
-/// Removes a file or a whole tree; what is not there is removed already.
+/// Removes a file or a tree; succeeds if there is none.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match unlinkat(CWD, path, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
@@ -54,7 +54,7 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Empties a directory; counts the directories that were too deep and now lie at the top.
+/// Empties a directory; counts the directories that were too deep and were moved to the top.
 fn empty(top: &OwnedFd, moved: &mut u64) -> rustix::io::Result<()> {
     let mut levels = vec![Level::open(top, c".".to_owned())?];
     while let Some(level) = levels.last_mut() {
@@ -95,7 +95,7 @@ fn empty(top: &OwnedFd, moved: &mut u64) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// Somebody else was faster.
+/// Treats a file that was removed concurrently as success.
 fn ignore_missing(answer: rustix::io::Result<()>) -> rustix::io::Result<()> {
     match answer {
         Err(Errno::NOENT) => Ok(()),
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn removes_what_is_there() {
+    fn removes_files_and_trees() {
         let dir = tempfile::tempdir().unwrap();
         let outside = dir.path().join("outside");
         std::fs::write(&outside, "stays").unwrap();

@@ -1,4 +1,4 @@
-//! The body type of every answer, and the small answers.
+//! The response body type, and constructors of simple responses.
 
 use std::convert::Infallible;
 
@@ -13,9 +13,9 @@ use serde::Serialize;
 
 use crate::error::Problem;
 
-/// What a body may fail with; the connection is then cut.
+/// Error of a body; it closes the connection.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
-/// Every answer's body.
+/// Response body.
 pub(crate) type Body = UnsyncBoxBody<Bytes, BodyError>;
 
 /// A body of known bytes.
@@ -23,19 +23,19 @@ pub(crate) fn bytes(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(never).boxed_unsync()
 }
 
-/// A body that comes in pieces.
+/// A streamed body.
 pub(crate) fn stream(pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static) -> Body {
     StreamBody::new(pieces.map_ok(Frame::data).map_err(BodyError::from)).boxed_unsync()
 }
 
-/// An answer without a body.
+/// A response without a body.
 pub(crate) fn empty(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Empty::new().map_err(never).boxed_unsync());
     *response.status_mut() = status;
     response
 }
 
-/// An answer of JSON.
+/// A JSON response.
 pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response<Body> {
     let text = serde_json::to_vec(value).unwrap_or_else(|_| b"null".to_vec());
     let mut response = Response::new(bytes(text));
@@ -50,7 +50,7 @@ struct ProblemBody<'a> {
     message: &'a str,
 }
 
-/// A refusal in the HTTP form.
+/// An error response.
 pub(crate) fn problem(problem: &Problem) -> Response<Body> {
     json(problem.status, &ProblemBody { code: problem.status.as_u16(), message: &problem.message })
 }

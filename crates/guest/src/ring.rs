@@ -1,5 +1,5 @@
-//! The recent output of a command: a bounded queue of chunks that readers walk with cursors, and one budget of memory for all of
-//! them together.
+//! Recent output of a command: a bounded queue of chunks that readers walk with cursors, and one memory budget for all
+//! queues.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,34 +7,30 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
-/// Most that one command keeps.
+/// Capacity of one command.
 const CAPACITY: usize = 1 << 20;
-/// What a command keeps when memory is short.
+/// Capacity of one command when memory is short.
 const CAPACITY_SHORT: usize = 64 << 10;
-/// Where memory becomes short, over all commands.
+/// Total over all commands above which memory is short.
 const BUDGET: usize = 24 << 20;
-/// What a chunk costs beside its bytes, so that a flood of single bytes is bounded too.
+/// Overhead per chunk, so that a flood of single bytes is bounded too.
 const OVERHEAD: usize = 128;
 
-/// Where output came from.
+/// Source of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Channel {
-    /// Standard output.
     Stdout,
-    /// Standard error.
     Stderr,
-    /// The terminal.
     Pty,
 }
 
-/// A piece of output.
 #[derive(Debug, Clone)]
 pub(crate) struct Chunk {
     pub(crate) channel: Channel,
     pub(crate) data: Bytes,
 }
 
-/// Memory that all rings use together.
+/// Memory used by all rings.
 #[derive(Debug, Default)]
 pub(crate) struct Budget(AtomicUsize);
 
@@ -45,25 +41,24 @@ impl Budget {
     }
 }
 
-/// The queue. Chunks are numbered from 0 for ever; a cursor is the number of the next chunk to read.
+/// The queue. Chunks are numbered from 0; a cursor is the number of the next chunk to read.
 #[derive(Debug)]
 pub(crate) struct Ring {
     chunks: VecDeque<(Chunk, u64)>,
     first: u64,
     written: u64,
     kept: usize,
-    /// Bytes of output that are gone.
+    /// Dropped bytes.
     dropped: u64,
     budget: Arc<Budget>,
 }
 
 impl Ring {
-    /// An empty ring.
     pub(crate) fn new(budget: Arc<Budget>) -> Self {
         Self { chunks: VecDeque::new(), first: 0, written: 0, kept: 0, dropped: 0, budget }
     }
 
-    /// Appends, and drops the oldest chunks that no longer fit; never one at or after `needed`.
+    /// Appends a chunk and drops the oldest ones that no longer fit, except those at or after `needed`.
     pub(crate) fn push(&mut self, chunk: Chunk, needed: Option<u64>) {
         let cost = cost(&chunk);
         self.chunks.push_back((chunk, self.written));
@@ -75,25 +70,25 @@ impl Ring {
         }
     }
 
-    /// Where a new reader begins, and how many bytes it has missed.
+    /// Cursor of a new reader, and how many bytes it has missed.
     pub(crate) fn begin(&self) -> (u64, u64) {
         (self.first, self.dropped)
     }
 
-    /// The chunk at the cursor, or the oldest one where that is gone; and the cursor after it.
+    /// The chunk at the cursor, or the oldest one if that was dropped; and the next cursor.
     pub(crate) fn read(&self, cursor: u64) -> Option<(Chunk, u64)> {
         let cursor = cursor.max(self.first);
         let index = usize::try_from(cursor - self.first).ok()?;
         self.chunks.get(index).map(|(chunk, _)| (chunk.clone(), cursor + 1))
     }
 
-    /// How much a reader at this cursor has not read yet.
+    /// Unread bytes for a reader at this cursor.
     pub(crate) fn unread(&self, cursor: u64) -> usize {
         let index = usize::try_from(cursor.saturating_sub(self.first)).unwrap_or(usize::MAX);
         self.chunks.get(index).map_or(0, |(_, at)| usize::try_from(self.written - at).unwrap_or(usize::MAX))
     }
 
-    /// How much may lie unread before reading from the command stops.
+    /// How many bytes may be unread before the pump stops reading.
     pub(crate) fn window(&self) -> usize {
         self.capacity() / 4
     }
@@ -159,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_reader_needs_stays() {
+    fn unread_chunks_are_kept() {
         let mut ring = Ring::new(Arc::default());
         for _ in 0..100 {
             ring.push(chunk(32 << 10), Some(0));
@@ -170,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missed_is_counted() {
+    fn dropped_bytes_are_counted() {
         let mut ring = Ring::new(Arc::default());
         assert_eq!(ring.begin(), (0, 0));
         for _ in 0..100 {

@@ -1,5 +1,5 @@
-//! Routes requests. The control socket has routes of its own; everywhere else the token is checked first, then a service or file handler
-//! is chosen by path.
+//! Request routing. The control socket has its own routes; everywhere else the token is checked first, then a service
+//! or file handler is chosen by path.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -31,9 +31,9 @@ use crate::upload::Upload;
 use crate::users::{self, Account};
 use crate::{blocking, bridge, compose, download, init, metrics, path, stop};
 
-/// One RPC message; larger data goes through `/files`.
+/// Limit on one RPC message; larger data goes through `/files`.
 const MAX_MESSAGE: usize = 8 << 20;
-/// The body of `/init` and `/files/compose`.
+/// Limit on the body of `/init` and `/files/compose`.
 const MAX_JSON: usize = 2 << 20;
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 const REFUSED: &str = "unauthorized access, please provide a valid access token or method signing if supported";
@@ -41,15 +41,15 @@ const REFUSED: &str = "unauthorized access, please provide a valid access token 
 /// The listener that a request arrived on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The control socket: the host itself.
+    /// The control socket, used by the host itself.
     Control,
     /// The traffic socket: a client, through the host's edge.
     Traffic,
-    /// TCP: a program inside.
+    /// TCP: a program inside the sandbox.
     Inside,
 }
 
-/// Answers requests.
+/// The request handler.
 pub(crate) struct Routes {
     guest: Arc<Guest>,
     process: ConnectRpcService<ProcessServer<ProcessService>>,
@@ -57,7 +57,6 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    /// The routes of this guest.
     pub(crate) fn new(guest: Arc<Guest>) -> Self {
         let limits = Limits::default().with_max_request_body_size(MAX_MESSAGE).with_max_message_size(MAX_MESSAGE);
         let process = ProcessServer::new(ProcessService::new(Arc::clone(&guest)));
@@ -69,7 +68,7 @@ impl Routes {
         }
     }
 
-    /// Answers one request.
+    /// Handles one request.
     pub(crate) async fn answer(&self, request: Request<TrackedBody>, origin: Origin) -> Response<Body> {
         let from_browser = request.headers().contains_key(ORIGIN);
         let mut response = match *request.method() {
@@ -91,7 +90,7 @@ impl Routes {
         let path = request.uri().path();
         let service = path.strip_prefix('/').and_then(|p| p.split_once('/')).map_or("", |(service, _)| service);
         let is_rpc = [PROCESS_SERVICE_NAME, FILESYSTEM_SERVICE_NAME].contains(&service);
-        if let Err(problem) = self.admit(&request) {
+        if let Err(problem) = self.authorize(&request) {
             if !is_rpc {
                 return Err(problem);
             }
@@ -114,12 +113,12 @@ impl Routes {
             (_, HEALTH_PATH | "/files" | "/files/compose" | "/envs" | "/metrics") => {
                 Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method not allowed"))
             }
-            _ => Err(unknown()),
+            _ => Err(no_route()),
         }
     }
 
-    /// Checks the token, or on `/files` the signature that may stand in for it.
-    fn admit(&self, request: &Request<TrackedBody>) -> Result<(), Problem> {
+    /// Checks the token, or on `/files` the signature that may replace it.
+    fn authorize(&self, request: &Request<TrackedBody>) -> Result<(), Problem> {
         let Some(expected) = self.guest.settings().access_token.clone() else { return Ok(()) };
         let path = request.uri().path();
         if path == HEALTH_PATH && *request.method() == Method::GET {
@@ -139,7 +138,7 @@ impl Routes {
         }
     }
 
-    /// The routes of the control socket. They need no token: only the host can connect.
+    /// Routes of the control socket. They need no token: only the host can connect.
     async fn control(&self, request: Request<TrackedBody>) -> Result<Response<Body>, Problem> {
         match (request.method().as_str(), request.uri().path()) {
             ("GET", HEALTH_PATH) => Ok(reply::empty(StatusCode::NO_CONTENT)),
@@ -163,10 +162,10 @@ impl Routes {
             }
             ("POST", STOP_PATH) => {
                 self.guest.preparation.give_up();
-                stop::everything().await;
+                stop::all_processes().await;
                 Ok(reply::empty(StatusCode::NO_CONTENT))
             }
-            _ => Err(unknown()),
+            _ => Err(no_route()),
         }
     }
 
@@ -198,18 +197,18 @@ impl Routes {
 
     async fn metrics(&self, request: &Request<TrackedBody>, origin: Origin) -> Result<Response<Body>, Problem> {
         let guest = Arc::clone(&self.guest);
-        // A program inside could send the host's header itself.
-        let told = (origin == Origin::Traffic).then(|| request.headers().clone());
-        let measured = blocking::run(move || Ok::<_, Problem>(metrics::measure(&guest, told.as_ref()))).await?;
+        // A program inside the sandbox could forge the host's header.
+        let host_headers = (origin == Origin::Traffic).then(|| request.headers().clone());
+        let measured = blocking::run(move || Ok::<_, Problem>(metrics::measure(&guest, host_headers.as_ref()))).await?;
         Ok(reply::json(StatusCode::OK, &measured))
     }
 
-    /// The account of a file request: the one that it names, or the default.
+    /// The account for a file request: the one it names, or the default.
     fn account(&self, name: Option<&str>) -> Result<Account, Problem> {
         match name.filter(|n| !n.is_empty()) {
             None => Ok(users::find_or_root(&self.guest.settings().default_user)),
             Some(name) => users::find(name)
-                .ok_or_else(|| Problem::unauthorized(format!("invalid username: '{}'", auth::shown(name)))),
+                .ok_or_else(|| Problem::unauthorized(format!("invalid username: '{}'", auth::truncated(name)))),
         }
     }
 }
@@ -222,18 +221,18 @@ fn preflight() -> Response<Body> {
     let mut response = reply::empty(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE"));
-    // `*` does not cover Authorization.
+    // `*` does not include Authorization.
     headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*, Authorization"));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("7200"));
     response
 }
 
-fn unknown() -> Problem {
-    Problem::not_found("there is nothing at this path")
+fn no_route() -> Problem {
+    Problem::not_found("path not found")
 }
 
 fn query(request: &Request<TrackedBody>) -> Result<Query, Problem> {
-    Query::parse(request.uri().query()).ok_or_else(|| Problem::bad_request("the query cannot be read"))
+    Query::parse(request.uri().query()).ok_or_else(|| Problem::bad_request("malformed query"))
 }
 
 async fn json_body<T: DeserializeOwned + Default>(
@@ -241,11 +240,11 @@ async fn json_body<T: DeserializeOwned + Default>(
     may_be_empty: bool,
 ) -> Result<T, Problem> {
     let body = tokio::time::timeout(BODY_PATIENCE, Limited::new(request.into_body(), MAX_JSON).collect()).await;
-    let body = body.map_err(|_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the request body did not arrive"))?;
+    let body = body.map_err(|_| Problem::new(StatusCode::REQUEST_TIMEOUT, "timed out reading the request body"))?;
     let bytes: Bytes = body
         .map_err(|cause| match cause.downcast::<http_body_util::LengthLimitError>() {
             Ok(_) => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {MAX_JSON} bytes")),
-            Err(cause) => Problem::bad_request(format!("the request body broke off: {cause}")),
+            Err(cause) => Problem::bad_request(format!("the request body is incomplete: {cause}")),
         })?
         .to_bytes();
     if bytes.is_empty() && may_be_empty {

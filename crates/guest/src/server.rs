@@ -1,4 +1,4 @@
-//! Listeners and connections: the host's two Unix sockets and, for programs inside, TCP.
+//! Listeners and connections: the host's two Unix sockets, and TCP for programs inside the sandbox.
 
 use std::convert::Infallible;
 use std::io;
@@ -19,25 +19,24 @@ use tokio::sync::Semaphore;
 use crate::linger::Lingering;
 use crate::route::{Origin, Routes};
 
-/// Connections of the host, on each socket; its edge bounds what it lets in.
+/// Limit on connections of the host, per socket; the edge has its own limits.
 const MAX_HOST: usize = 2048;
-/// Connections of programs inside.
+/// Limit on connections from inside the sandbox.
 const MAX_INSIDE: usize = 256;
-/// How long a program inside may take for a request's head, and may stay idle.
+/// Timeout for the head of a request, and for idle connections, from inside the sandbox.
 const HEAD_PATIENCE: Duration = Duration::from_secs(75);
-/// Buffers of a connection.
+/// Buffer size of a connection.
 const BUFFER: usize = 64 << 10;
-/// The largest head of a request; a signed URL with a long path is far smaller.
+/// Limit on the head of a request; a signed URL with a long path is far smaller.
 const MAX_HEAD: usize = 32 << 10;
 const MAX_HEADERS: usize = 128;
-/// After a failed accept, which is mostly a lack of descriptors.
+/// Delay after a failed accept, which usually means that descriptors are exhausted.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A listener of either kind.
+/// A Unix or TCP listener.
 pub(crate) enum Listener {
-    /// Named or inherited.
+    /// Bound to a path, or inherited.
     Unix(UnixListener),
-    /// By address.
     Tcp(TcpListener),
 }
 
@@ -55,12 +54,12 @@ impl Listener {
     }
 }
 
-/// Serves for ever.
+/// Accepts connections for ever.
 pub(crate) async fn serve(listener: Listener, routes: Arc<Routes>, origin: Origin) {
-    let places = Arc::new(Semaphore::new(if origin == Origin::Inside { MAX_INSIDE } else { MAX_HOST }));
+    let permits = Arc::new(Semaphore::new(if origin == Origin::Inside { MAX_INSIDE } else { MAX_HOST }));
     loop {
         // The semaphore is never closed.
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok(stream) => stream,
             Err(_) => {
@@ -71,19 +70,23 @@ pub(crate) async fn serve(listener: Listener, routes: Arc<Routes>, origin: Origi
         let routes = Arc::clone(&routes);
         tokio::spawn(async move {
             match stream {
-                Stream::Unix(stream) => converse(stream, routes, origin).await,
+                Stream::Unix(stream) => serve_connection(stream, routes, origin).await,
                 Stream::Tcp(stream) => {
-                    // Frames are small and wanted at once; it works without, too.
+                    // Best effort: frames are small and latency matters.
                     let _ = stream.set_nodelay(true);
-                    converse(stream, routes, origin).await;
+                    serve_connection(stream, routes, origin).await;
                 }
             }
-            drop(place);
+            drop(permit);
         });
     }
 }
 
-async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, routes: Arc<Routes>, origin: Origin) {
+async fn serve_connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    routes: Arc<Routes>,
+    origin: Origin,
+) {
     let stream = Lingering::new(stream);
     let unread = stream.unread();
     let service = service_fn(move |request: Request<Incoming>| {
@@ -107,6 +110,6 @@ async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         .max_headers(MAX_HEADERS)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
-    // A broken connection concerns only its client.
+    // A connection error affects only its client.
     let _ = connection.await;
 }

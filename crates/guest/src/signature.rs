@@ -1,4 +1,4 @@
-//! Signed file URLs: a hash over path, operation, user and the access token stands in for the token itself.
+//! Signed file URLs: a hash over path, operation, user and access token replaces the token itself.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -8,30 +8,28 @@ use subtle::ConstantTimeEq as _;
 
 use crate::query::Query;
 
-/// What the URL lets its holder do.
+/// The operation that a URL permits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Operation {
-    /// Download.
     Read,
-    /// Upload.
     Write,
 }
 
-/// Why a signature does not open the door; the texts are part of the contract.
+/// Why a signature was rejected; clients depend on these messages.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
-    /// Neither token nor signature.
+    /// Neither token nor signature was sent.
     #[error("missing signature query parameter")]
     Missing,
-    /// Not made with this token for this request.
+    /// Does not match this token and request.
     #[error("invalid signature")]
     Invalid,
-    /// Right, but too late.
+    /// Valid, but expired.
     #[error("signature is already expired")]
     Expired,
 }
 
-/// Checks the signature that the query carries. `now` is Unix time in seconds.
+/// Checks the signature in the query. `now` is Unix time in seconds.
 pub(crate) fn check(query: &Query, operation: Operation, token: &Secret, now: u64) -> Result<(), Refused> {
     let signature = query.get("signature").ok_or(Refused::Missing)?;
     let expiration = match query.get("signature_expiration").filter(|e| !e.is_empty()) {
@@ -105,7 +103,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn only_its_own_request_is_opened(path in "[a-z/]{1,20}", other in "[a-z/]{1,20}", user in "[a-z]{0,5}") {
+        fn a_signature_is_valid_for_its_own_request_only(path in "[a-z/]{1,20}", other in "[a-z/]{1,20}", user in "[a-z]{0,5}") {
             let signature = sign(&path, Operation::Write, &user, &token(), None);
             prop_assert_eq!(check(&query(&path, &user, &signature, None), Operation::Write, &token(), 0), Ok(()));
             prop_assert_eq!(

@@ -1,5 +1,5 @@
-//! Writing an uploaded file: in place, so that watchers see one creation, one change of owner and the writing; and without a
-//! trace where the upload fails before a new file is whole.
+//! Writes an uploaded file in place, so that watchers see one creation, one change of owner and the writes. A new file
+//! is removed if the upload fails.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -17,20 +17,20 @@ use crate::metadata::{self, Metadata};
 use crate::users::Account;
 use crate::{directory, open};
 
-/// How much is collected before it is written; a small file is one write.
+/// How much is buffered before a write; a small file is one write.
 const BATCH: usize = 256 << 10;
 
-/// Where an upload goes.
+/// Destination of an upload.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
-    /// The file, absolute.
+    /// Absolute path.
     pub(crate) path: PathBuf,
     pub(crate) account: Account,
-    /// What is attached to it.
+    /// Metadata to attach.
     pub(crate) metadata: Metadata,
 }
 
-/// An open target. Dropped before [`Partial::finish`], it removes the file if it is new.
+/// An open target. If it is dropped before [`Partial::finish`], a new file is removed.
 struct Partial {
     file: File,
     path: PathBuf,
@@ -53,13 +53,13 @@ impl Drop for Partial {
         if let (Ok(own), Ok(there)) = (own, there)
             && (own.dev(), own.ino()) == (there.dev(), there.ino())
         {
-            // The upload's own error is what the client hears.
+            // Report the upload's error, not this one.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Writes everything that comes.
+/// Writes the whole body.
 pub(crate) async fn receive(
     target: Target,
     mut pieces: impl Stream<Item = Result<Bytes, Problem>> + Unpin,
@@ -111,7 +111,7 @@ fn create(target: &Target) -> Result<Partial, Problem> {
     if !is_new {
         rustix::fs::ftruncate(&partial.file, 0).map_err(|e| Problem::io("empty", path, &e.into()))?;
     }
-    // A file system without attributes matters only where there is something to attach.
+    // Ignore missing support for attributes if there is no metadata.
     match metadata::replace(&partial.file, &target.metadata) {
         Err(cause) if !target.metadata.is_empty() => return Err(Problem::io("attach metadata to", path, &cause)),
         _ => {}
@@ -119,7 +119,7 @@ fn create(target: &Target) -> Result<Partial, Problem> {
     Ok(partial)
 }
 
-/// Opens the file, and says whether it is new.
+/// Opens the file, and returns whether it is new.
 fn open_for_writing(path: &Path) -> Result<(File, bool), Problem> {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK;
     let mode = Mode::from_raw_mode(0o666);
@@ -128,7 +128,7 @@ fn open_for_writing(path: &Path) -> Result<(File, bool), Problem> {
         Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
         Err(cause) => return Err(Problem::io("create", path, &cause)),
     }
-    // Something is there: a file, or a link, perhaps to nothing.
+    // The path exists: a file, or a link that may be dangling.
     let fd = open::open(path, flags | OFlags::CREATE, mode).map_err(|cause| match cause.raw_os_error() {
         Some(libc::EISDIR) => is_directory(path),
         _ => Problem::io("open", path, &cause),

@@ -1,4 +1,4 @@
-//! Starts the process of a command: as its user, in its directory, in a session of its own, with nothing of the daemon's.
+//! Starts the process of a command: as its user, in its directory, in its own session, without the daemon's state.
 
 use std::ffi::CStr;
 use std::io;
@@ -16,32 +16,32 @@ use rustix::process::Pid;
 
 use crate::error::code_of;
 use crate::guest::Settings;
-use crate::input::{Input, Kind, watched};
+use crate::input::{Input, Kind, register};
 use crate::pump::Source;
 use crate::ring::Channel;
 use crate::users::{self, Account};
 use crate::{open, path, pty};
 
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// The kernel kills commands before the daemon when the sandbox runs out of memory.
+/// When the sandbox runs out of memory, the kernel kills commands before the daemon.
 const OOM_SCORE: &[u8] = b"500";
-/// The kernel takes about 2 MiB by default; a request is far smaller.
+/// The kernel's default limit is about 2 MiB; a request is far smaller.
 const MAX_ARGS: usize = 1 << 20;
 const MAX_ENV: usize = 1 << 20;
 const MAX_STRINGS: usize = 4096;
 
-/// What is started.
+/// A process to start.
 pub(crate) struct Launch<'a> {
     pub(crate) config: &'a ProcessConfig,
     pub(crate) account: &'a Account,
     pub(crate) settings: &'a Settings,
-    /// A terminal instead of pipes.
+    /// Size of its terminal; pipes if unset.
     pub(crate) pty: Option<&'a PTY>,
-    /// Whether it can be written to.
+    /// Whether it gets a stdin pipe.
     pub(crate) stdin: bool,
 }
 
-/// What was started.
+/// A started process.
 pub(crate) struct Spawned {
     pub(crate) pid: Pid,
     pub(crate) input: Input,
@@ -49,7 +49,7 @@ pub(crate) struct Spawned {
 }
 
 impl Launch<'_> {
-    /// Starts it. There is no await in here: the caller registers the process before the reaper can see it end.
+    /// Starts the process. Contains no await: the caller registers the process before the reaper can see it end.
     pub(crate) fn start(&self) -> Result<Spawned, ConnectError> {
         self.check_sizes()?;
         let directory = self.directory()?;
@@ -63,9 +63,9 @@ impl Launch<'_> {
                 ErrorCode::NotFound | ErrorCode::Internal => ErrorCode::InvalidArgument,
                 code => code,
             };
-            ConnectError::new(code, format!("cannot start '{}': {e}", crate::auth::shown(program)))
+            ConnectError::new(code, format!("cannot start '{}': {e}", crate::auth::truncated(program)))
         })?;
-        // Closes the child's ends, which would otherwise keep our pipes from ending.
+        // Closes the child's ends; otherwise our pipes would never reach end of file.
         drop(command);
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| ConnectError::internal("the kernel gave no process id"))?;
@@ -89,13 +89,13 @@ impl Launch<'_> {
         match config.envs.keys().find(|k| k.is_empty() || k.contains(['=', '\0'])) {
             Some(key) => Err(ConnectError::invalid_argument(format!(
                 "'{}' is not a name of an environment variable",
-                crate::auth::shown(key)
+                crate::auth::truncated(key)
             ))),
             None => Ok(()),
         }
     }
 
-    /// Later ones win.
+    /// The environment; later entries override earlier ones.
     fn env(&self) -> impl Iterator<Item = (String, String)> {
         let search = process_path();
         let home = self.account.home.to_string_lossy().into_owned();
@@ -109,22 +109,26 @@ impl Launch<'_> {
         login.into_iter().chain(self.settings.env.iter().map(own)).chain(self.config.envs.iter().map(own))
     }
 
-    /// The working directory, as a descriptor, so that what was checked is what is entered.
+    /// Opens the working directory, so that the checked directory is the one used.
     fn directory(&self) -> Result<OwnedFd, ConnectError> {
         let asked = self.config.cwd.as_deref().unwrap_or_default();
         let path = path::resolve(asked, self.account, self.settings.default_workdir.as_deref())
             .map_err(|e| ConnectError::invalid_argument(e.to_string()))?;
-        match enter(&path) {
-            Err(_) if asked.is_empty() => enter(&self.account.home).or_else(|_| enter(Path::new("/"))),
+        match open_directory(&path) {
+            Err(_) if asked.is_empty() => {
+                open_directory(&self.account.home).or_else(|_| open_directory(Path::new("/")))
+            }
             answer => answer,
         }
         .map_err(|refusal| match refusal {
-            Refusal::Missing => ConnectError::invalid_argument(format!("cwd '{}' does not exist", path.display())),
-            Refusal::Proc => ConnectError::invalid_argument(format!("cwd '{}' is not allowed", path.display())),
-            Refusal::Io(cause) if cause.raw_os_error() == Some(libc::ENOTDIR) => {
+            DirectoryError::Missing => {
+                ConnectError::invalid_argument(format!("cwd '{}' does not exist", path.display()))
+            }
+            DirectoryError::Proc => ConnectError::invalid_argument(format!("cwd '{}' is not allowed", path.display())),
+            DirectoryError::Io(cause) if cause.raw_os_error() == Some(libc::ENOTDIR) => {
                 ConnectError::invalid_argument(format!("cwd '{}' is not a directory", path.display()))
             }
-            Refusal::Io(cause) => crate::error::rpc_io("enter", &path, &cause),
+            DirectoryError::Io(cause) => crate::error::rpc_io("open_directory", &path, &cause),
         })
     }
 
@@ -132,14 +136,14 @@ impl Launch<'_> {
         if let Some(size) = self.pty {
             let terminal = pty::open(size, self.account.uid)?;
             command.stdin(terminal.slave.try_clone()?).stdout(terminal.slave.try_clone()?).stderr(terminal.slave);
-            let master = watched(terminal.master)?;
+            let master = register(terminal.master)?;
             let source = Source { channel: Channel::Pty, end: Arc::clone(&master) };
             return Ok(Ends { input: Input::new(Kind::Pty, Some(master)), sources: [Some(source), None] });
         }
         let input = if self.stdin {
             let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
             command.stdin(theirs);
-            Input::new(Kind::Stdin, Some(watched(ours)?))
+            Input::new(Kind::Stdin, Some(register(ours)?))
         } else {
             command.stdin(Stdio::null());
             Input::new(Kind::None, None)
@@ -148,7 +152,7 @@ impl Launch<'_> {
         command.stdout(theirs);
         let (stderr, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
         command.stderr(theirs);
-        let source = |channel, end| Ok::<_, io::Error>(Some(Source { channel, end: watched(end)? }));
+        let source = |channel, end| Ok::<_, io::Error>(Some(Source { channel, end: register(end)? }));
         Ok(Ends { input, sources: [source(Channel::Stdout, stdout)?, source(Channel::Stderr, stderr)?] })
     }
 
@@ -160,9 +164,9 @@ impl Launch<'_> {
             directory,
             terminal: self.pty.is_some(),
         };
-        // SAFETY: `Child::become_ready` only makes system calls on data that was prepared before the fork: it neither
-        // allocates nor takes locks.
-        unsafe { command.pre_exec(move || child.become_ready()) };
+        // SAFETY: `Child::set_up` only makes system calls on data prepared before the fork: it neither allocates
+        // nor takes locks.
+        unsafe { command.pre_exec(move || child.set_up()) };
     }
 }
 
@@ -171,7 +175,7 @@ struct Ends {
     sources: [Option<Source>; 2],
 }
 
-/// What the child does between fork and exec.
+/// Setup in the child between fork and exec.
 struct Child {
     groups: Vec<u32>,
     uid: u32,
@@ -181,31 +185,31 @@ struct Child {
 }
 
 impl Child {
-    fn become_ready(&self) -> io::Result<()> {
-        // SAFETY: plain system calls with valid arguments, in the single thread of the forked child. The raw `syscall` forms
-        // are used for ids because libc's own would try to tell threads that exist only in the parent.
+    fn set_up(&self) -> io::Result<()> {
+        // SAFETY: system calls with valid arguments in the single thread of the forked child. Ids are set with raw
+        // `syscall`, because libc's wrappers would synchronise with threads that exist only in the parent.
         unsafe {
             check(libc::setsid().into())?;
             if self.terminal {
                 check(libc::ioctl(0, libc::TIOCSCTTY, 0).into())?;
             }
             for signal in 1..=64 {
-                // SIGKILL, SIGSTOP and libc's own two refuse, rightly.
+                // Fails for SIGKILL, SIGSTOP and libc's two reserved signals, as expected.
                 libc::signal(signal, libc::SIG_DFL);
             }
             libc::umask(0o022);
             let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
             check(libc::setrlimit(libc::RLIMIT_CORE, &none).into())?;
             raise_oom_score();
-            // An ordinary process that runs as itself, as in development, may not call these and need not.
+            // Not permitted and not needed in an ordinary process that runs as itself, as in development.
             if libc::geteuid() == 0 || libc::geteuid() != self.uid {
                 check(libc::syscall(libc::SYS_setgroups, self.groups.len(), self.groups.as_ptr()))?;
                 check(libc::syscall(libc::SYS_setresgid, self.gid, self.gid, self.gid))?;
                 check(libc::syscall(libc::SYS_setresuid, self.uid, self.uid, self.uid))?;
             }
             check(libc::fchdir(self.directory.as_raw_fd()).into())?;
-            // Every descriptor of ours is close-on-exec already; this covers what a launcher may have left open. Kernels
-            // before 5.11 lack it.
+            // The daemon's descriptors are close-on-exec; this covers descriptors that a launcher left open. Kernels
+            // before 5.11 do not support it.
             libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
         }
         Ok(())
@@ -232,28 +236,28 @@ unsafe fn raise_oom_score() {
     }
 }
 
-enum Refusal {
+enum DirectoryError {
     Missing,
     Proc,
     Io(io::Error),
 }
 
-/// Opens a directory to work in. `/proc` is refused: its links lead to what the daemon and others have open.
-fn enter(path: &Path) -> Result<OwnedFd, Refusal> {
+/// Opens a working directory. `/proc` is refused: its links lead to open files of the daemon and other processes.
+fn open_directory(path: &Path) -> Result<OwnedFd, DirectoryError> {
     let fd = open::open(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).map_err(|cause| {
         match cause.raw_os_error() {
-            Some(libc::ENOENT) => Refusal::Missing,
-            Some(libc::ELOOP) if path.starts_with("/proc") => Refusal::Proc,
-            _ => Refusal::Io(cause),
+            Some(libc::ENOENT) => DirectoryError::Missing,
+            Some(libc::ELOOP) if path.starts_with("/proc") => DirectoryError::Proc,
+            _ => DirectoryError::Io(cause),
         }
     })?;
     if open::is_kernel_made(&fd) && open::real_path(&fd).map_or(true, |real| real.starts_with("/proc")) {
-        return Err(Refusal::Proc);
+        return Err(DirectoryError::Proc);
     }
     Ok(fd)
 }
 
-/// The clients ask for bash; small images have only `sh`.
+/// Clients use bash, but small images have only `sh`.
 fn program(cmd: &str) -> &str {
     if cmd == "/bin/bash" && !Path::new(cmd).exists() { "/bin/sh" } else { cmd }
 }

@@ -1,4 +1,4 @@
-//! From exec to serving: descriptors or arguments, the runtime, the listeners.
+//! Startup: descriptors or arguments, the runtime, the listeners.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -22,7 +22,7 @@ use crate::server::{self, Listener};
 use crate::{readiness, reaper};
 
 const MAX_CONFIG: u64 = 4 << 20;
-/// Threads for file operations, made when needed.
+/// Limit on threads for file operations; they are started on demand.
 const MAX_THREADS: usize = 16;
 const THREAD_STACK: usize = 1 << 20;
 
@@ -30,26 +30,26 @@ const THREAD_STACK: usize = 1 << 20;
 enum Start {
     /// By the launcher.
     Inherited { control: UnixListener, traffic: UnixListener, ready: File },
-    /// By hand, on Unix sockets at these paths.
+    /// Manually, on Unix sockets at these paths.
     Unix { control: Option<String>, traffic: String },
-    /// By hand, as seen from inside.
+    /// Manually, on TCP.
     Tcp(SocketAddr),
 }
 
-/// Starts, and serves until a daemon that was started by hand is told to end.
+/// Starts the daemon. Returns on SIGTERM or SIGINT if it was started manually.
 pub(crate) fn run() -> Result<(), Error> {
-    let (start, config) = begin()?;
-    // Nobody inside may look into the daemon's memory, where the token is.
+    let (start, config) = parse_arguments()?;
+    // Processes inside the sandbox must not read the daemon's memory, which contains the token.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .map_err(Error::system("close the daemon's memory"))?;
+        .map_err(Error::system("protect the daemon's memory"))?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
     let is_init = std::process::id() == 1;
     if is_init {
         ignore_signals();
     } else {
-        // So that orphans of its commands come to it, as they do to process 1.
+        // Makes orphans of its commands its children, as for process 1.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
-            .map_err(Error::system("adopt orphans"))?;
+            .map_err(Error::system("become a subreaper"))?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -60,19 +60,19 @@ pub(crate) fn run() -> Result<(), Error> {
     let guest = Arc::new(Guest::new(config));
     let served = runtime.block_on(serve(start, Arc::clone(&guest), is_init));
     guest.commands.kill_all();
-    // Threads may hang in a file system; the process ends without them.
+    // Do not wait for threads that are blocked in a filesystem.
     runtime.shutdown_background();
     served
 }
 
-/// Tells the host, through the standard error that the launcher gave, why the daemon cannot serve.
+/// Reports a startup error to the host, through the stderr that the launcher set up.
 pub(crate) fn report(error: &Error) {
     let text = format!("cabana-guest: {}\n", chain(error));
-    // There is no other place to complain to.
+    // There is nowhere else to report an error.
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-fn begin() -> Result<(Start, GuestConfig), Error> {
+fn parse_arguments() -> Result<(Start, GuestConfig), Error> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let text: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (start, config) = match text.as_slice() {
@@ -104,20 +104,20 @@ fn begin() -> Result<(Start, GuestConfig), Error> {
     Ok((start, serde_json::from_slice(&text).map_err(Error::InvalidConfig)?))
 }
 
-/// Takes an inherited descriptor; commands must not inherit it in turn.
+/// Takes ownership of an inherited descriptor and sets close-on-exec.
 fn inherited(number: i32) -> Result<OwnedFd, Error> {
-    // SAFETY: asking for the flags of a descriptor is harmless even where it is not open.
+    // SAFETY: F_GETFD is harmless on a descriptor that is not open.
     if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
         return Err(Error::System { doing: "use an inherited descriptor", cause: io::Error::last_os_error() });
     }
-    // SAFETY: the descriptor is open, as was just seen, and the launcher handed it over: this is its only owner.
+    // SAFETY: the descriptor is open, as just checked, and the launcher passed it: this is its only owner.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Process 1 ends only with its sandbox. The kernel already drops signals without a handler from inside; this covers the rest.
+/// Process 1 ends only with its sandbox. The kernel already drops unhandled signals from inside; this covers the rest.
 fn ignore_signals() {
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2] {
-        // SAFETY: ignoring a signal installs no code; commands get the default back before exec.
+        // SAFETY: ignoring a signal installs no handler; commands get the default back before exec.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 }
@@ -129,15 +129,15 @@ async fn serve(start: Start, guest: Arc<Guest>, is_init: bool) -> Result<(), Err
     match start {
         Start::Inherited { control, traffic, mut ready } => {
             for (listener, origin) in [(control, Origin::Control), (traffic, Origin::Traffic)] {
-                listener.set_nonblocking(true).map_err(Error::system("use a socket of the host"))?;
+                listener.set_nonblocking(true).map_err(Error::system("use an inherited socket"))?;
                 let listener =
-                    tokio::net::UnixListener::from_std(listener).map_err(Error::system("use a socket of the host"))?;
+                    tokio::net::UnixListener::from_std(listener).map_err(Error::system("use an inherited socket"))?;
                 tokio::spawn(server::serve(Listener::Unix(listener), Arc::clone(&routes), origin));
             }
-            // The host waits for this byte; a failed write means that it is gone.
+            // Readiness byte for the host; a failed write means that the host is gone.
             let _ = ready.write_all(b"1");
             drop(ready);
-            // For programs inside. Not essential: the sandbox works without it.
+            // For programs inside the sandbox; optional.
             if let Ok(listener) = TcpListener::bind((Ipv4Addr::UNSPECIFIED, GUEST_PORT)).await {
                 tokio::spawn(server::serve(Listener::Tcp(listener), routes, Origin::Inside));
             }

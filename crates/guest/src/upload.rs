@@ -1,4 +1,4 @@
-//! `POST /files`: one file as the raw body, or many as a form whose parts are named by their full paths.
+//! `POST /files`: one file as the raw body, or several as a form whose parts are named by their full paths.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,20 +20,20 @@ use crate::sink::{self, Target};
 use crate::users::Account;
 use crate::{blocking, path};
 
-/// An upload that sends nothing for so long is given up.
-const STALLED: Duration = Duration::from_secs(300);
-/// Files of one form.
+/// Idle timeout of an upload.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+/// Limit on files per form.
 const MAX_FILES: usize = 4096;
 
-/// For whom, and where to.
+/// Parameters of an upload.
 pub(crate) struct Upload {
     pub(crate) account: Account,
-    /// What relative paths and empty ones mean.
+    /// Default for relative and empty paths.
     pub(crate) workdir: Option<String>,
     pub(crate) path: Option<String>,
 }
 
-/// What the client hears about each file.
+/// Response entry for each file.
 #[derive(Serialize)]
 pub(crate) struct Written {
     name: String,
@@ -44,7 +44,6 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// A file that was written.
     pub(crate) fn new(path: &Path, metadata: Metadata) -> Self {
         let (name, path) = (path::name(path), path.to_string_lossy().into_owned());
         Self { name, path, r#type: "file", metadata }
@@ -52,7 +51,7 @@ impl Written {
 }
 
 impl Upload {
-    /// Answers an upload.
+    /// Handles an upload.
     pub(crate) async fn receive(self, headers: &HeaderMap, body: TrackedBody) -> Result<Response<Body>, Problem> {
         let kind = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default().trim().to_owned();
         let media = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -66,7 +65,7 @@ impl Upload {
         } else {
             return Err(Problem::bad_request(format!(
                 "unsupported content type: {}, expected multipart/form-data or application/octet-stream",
-                crate::auth::shown(&kind)
+                crate::auth::truncated(&kind)
             )));
         };
         Ok(reply::json(StatusCode::OK, &written))
@@ -124,7 +123,7 @@ impl Upload {
     }
 }
 
-/// The body as its sender meant it.
+/// Decodes the body's `Content-Encoding`.
 fn decoded(headers: &HeaderMap, body: TrackedBody) -> Result<Pieces, Problem> {
     let encoding = headers.get(CONTENT_ENCODING).map(|v| v.as_bytes().trim_ascii().to_ascii_lowercase());
     let pieces = pieces(body);
@@ -148,11 +147,11 @@ fn decoded(headers: &HeaderMap, body: TrackedBody) -> Result<Pieces, Problem> {
 fn pieces(body: TrackedBody) -> Pieces {
     futures_util::stream::try_unfold(body, |mut body| async move {
         loop {
-            let frame = tokio::time::timeout(STALLED, body.frame()).await;
+            let frame = tokio::time::timeout(IDLE_TIMEOUT, body.frame()).await;
             let frame = frame.map_err(|_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the upload stalled"))?;
             match frame {
                 None => return Ok(None),
-                Some(Err(cause)) => return Err(Problem::bad_request(format!("the upload broke off: {cause}"))),
+                Some(Err(cause)) => return Err(Problem::bad_request(format!("the upload was interrupted: {cause}"))),
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         return Ok(Some((data, body)));
@@ -164,11 +163,11 @@ fn pieces(body: TrackedBody) -> Pieces {
     .boxed()
 }
 
-/// Refuses at once what cannot fit. Quotas show only when writing.
+/// Refuses early what cannot fit. Quotas show only when writing.
 fn check_space(path: &Path, length: u64) -> Result<(), Problem> {
     let existing = path.ancestors().skip(1).find_map(|directory| rustix::fs::statvfs(directory).ok());
     match existing {
-        // Pseudo file systems have no blocks at all.
+        // Pseudo filesystems report no blocks at all.
         Some(fs) if fs.f_blocks > 0 && fs.f_bavail.saturating_mul(fs.f_frsize) < length => Err(Problem::new(
             StatusCode::INSUFFICIENT_STORAGE,
             format!("not enough disk space available: {length} bytes required"),

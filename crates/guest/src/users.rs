@@ -1,5 +1,5 @@
-//! The image's users and groups, read from `/etc/passwd` and `/etc/group` directly: the static binary has no NSS, and the files
-//! belong to the sandbox, so they are read with limits.
+//! Users and groups of the image, parsed from `/etc/passwd` and `/etc/group`: the static binary has no NSS. The files
+//! are untrusted, so they are read with limits.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::open;
 
 const MAX_FILE: usize = 1 << 20;
-/// The kernel's own limit is 65,536; an image with more than this per user is not real.
+/// Limit on groups per user; the kernel's own limit is 65,536.
 const MAX_GROUPS: usize = 1024;
 
 /// A user of the image.
@@ -21,18 +21,18 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Root of an image that has no usable `/etc/passwd`.
+    /// Root, for an image without a usable `/etc/passwd`.
     fn root() -> Self {
         Self { name: "root".to_owned(), uid: 0, gid: 0, home: PathBuf::from("/root") }
     }
 }
 
-/// The account of this name or number, with another group where one is named, as in an image's `USER`: `user`, `1000:staff`.
+/// Finds an account by name or number, with an optional group, as in an image's `USER`: `user`, `1000:staff`.
 pub(crate) fn find(name: &str) -> Option<Account> {
     find_in(&read("/etc/passwd"), &read("/etc/group"), name)
 }
 
-/// The account of commands and files that name none: the configured user, or root where the image lacks it.
+/// The default account: the configured user, or root if the image lacks it.
 pub(crate) fn find_or_root(name: &str) -> Account {
     let passwd = read("/etc/passwd");
     let group = read("/etc/group");
@@ -67,7 +67,7 @@ fn find_in(passwd: &str, group: &str, name: &str) -> Option<Account> {
     Some(account)
 }
 
-/// The number of a group, by name or number.
+/// Group id by name or number.
 fn gid_in(group: &str, name: &str) -> Option<u32> {
     let of = |line: &str| {
         let mut fields = line.split(':');
@@ -77,7 +77,7 @@ fn gid_in(group: &str, name: &str) -> Option<u32> {
     group.lines().find_map(of).or_else(|| id(name))
 }
 
-/// Every group of the account, the primary one first.
+/// All groups of the account, the primary one first.
 pub(crate) fn groups_of(account: &Account) -> Vec<u32> {
     groups_in(&read("/etc/group"), account)
 }
@@ -118,12 +118,12 @@ impl Names {
         Self { users, groups }
     }
 
-    /// The user's name, or the number as text.
+    /// The user's name, or the id as text.
     pub(crate) fn user(&self, uid: u32) -> String {
         self.users.get(&uid).cloned().unwrap_or_else(|| uid.to_string())
     }
 
-    /// The group's name, or the number as text.
+    /// The group's name, or the id as text.
     pub(crate) fn group(&self, gid: u32) -> String {
         self.groups.get(&gid).cloned().unwrap_or_else(|| gid.to_string())
     }
@@ -144,7 +144,7 @@ fn account(line: &str) -> Option<Account> {
     Some(Account { name: name.to_owned(), uid, gid, home: PathBuf::from(home) })
 }
 
-/// `u32::MAX` means "unchanged" to the kernel's id calls, so it is not an id.
+/// Parses an id. `u32::MAX` is not an id: the kernel treats it as "unchanged".
 fn id(text: &str) -> Option<u32> {
     text.parse().ok().filter(|n| *n != u32::MAX)
 }
@@ -194,7 +194,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_survived(passwd in "\\PC{0,200}", name in "\\PC{0,20}") {
+        fn any_text_never_panics(passwd in "\\PC{0,200}", name in "\\PC{0,20}") {
             if let Some(account) = find_in(&passwd, "", &name) {
                 prop_assert!(account.home.is_absolute());
                 prop_assert_ne!(account.uid, u32::MAX);

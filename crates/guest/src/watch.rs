@@ -1,4 +1,4 @@
-//! Watching a directory by inotify, with everything below it where asked, including directories that appear later.
+//! Directory watching with inotify, optionally recursive, including directories created later.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
@@ -16,12 +16,12 @@ use tokio::io::Interest;
 
 use crate::entry;
 use crate::error::rpc_io;
-use crate::input::{Watched, watched};
+use crate::input::{RegisteredFd, register};
 use crate::users::Names;
 
-/// Directories of one watch. The kernel's limit is shared with other sandboxes, so this stays far below it.
+/// Limit on directories per watch; far below the kernel's limit, which is shared with other sandboxes.
 const MAX_DIRECTORIES: usize = 8192;
-/// Entries of a directory that appeared at once, which are told as created.
+/// Limit on existing entries of a new directory that are reported as created.
 const MAX_FOUND: usize = 16_384;
 
 const MASK: WatchFlags = WatchFlags::CREATE
@@ -34,78 +34,77 @@ const MASK: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MOVE_SELF)
     .union(WatchFlags::ONLYDIR);
 
-/// What a client asks for.
+/// Parameters of a watch.
 #[derive(Debug, Clone)]
-pub(crate) struct Wanted {
-    /// The directory, absolute.
+pub(crate) struct WatchRequest {
+    /// Absolute path of the directory.
     pub(crate) path: PathBuf,
-    /// Everything below, too.
     pub(crate) recursive: bool,
-    /// Whether events tell what the file is.
+    /// Whether events include the file's metadata.
     pub(crate) include_entry: bool,
 }
 
-/// Something the kernel told.
-struct Told {
+/// An inotify event.
+struct RawEvent {
     watch: i32,
     flags: ReadFlags,
     name: Option<OsString>,
 }
 
-/// A tree of watched directories, not yet known to the runtime.
+/// A tree of watched directories, not yet registered with the runtime.
 pub(crate) struct Tree {
     inotify: OwnedFd,
-    wanted: Wanted,
+    request: WatchRequest,
     /// Watched directories, relative to the root.
     directories: HashMap<i32, PathBuf>,
     root: i32,
-    /// Names that were found when a directory appeared; the kernel may tell some of them again.
+    /// Names found when a directory appeared; the kernel may report some of them again.
     found: HashSet<(i32, OsString)>,
     events: VecDeque<FilesystemEvent>,
 }
 
 impl Tree {
-    /// Starts watching; walks the tree where the watch is recursive.
-    pub(crate) fn start(wanted: Wanted) -> Result<Self, ConnectError> {
-        match std::fs::metadata(&wanted.path) {
+    /// Starts watching; walks the tree if the watch is recursive.
+    pub(crate) fn start(request: WatchRequest) -> Result<Self, ConnectError> {
+        match std::fs::metadata(&request.path) {
             Ok(found) if found.is_dir() => {}
             Ok(_) => {
-                let message = format!("path '{}' is not a directory", wanted.path.display());
+                let message = format!("path '{}' is not a directory", request.path.display());
                 return Err(ConnectError::invalid_argument(message));
             }
-            Err(cause) => return Err(rpc_io("watch", &wanted.path, &cause)),
+            Err(cause) => return Err(rpc_io("watch", &request.path, &cause)),
         }
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)
-            .map_err(|e| rpc_io("watch", &wanted.path, &e.into()))?;
+            .map_err(|e| rpc_io("watch", &request.path, &e.into()))?;
         let root =
-            inotify::add_watch(&inotify, &wanted.path, MASK).map_err(|e| rpc_io("watch", &wanted.path, &e.into()))?;
+            inotify::add_watch(&inotify, &request.path, MASK).map_err(|e| rpc_io("watch", &request.path, &e.into()))?;
         let directories = HashMap::from([(root, PathBuf::new())]);
-        let mut tree = Self { inotify, wanted, directories, root, found: HashSet::new(), events: VecDeque::new() };
-        if tree.wanted.recursive {
-            tree.descend(PathBuf::new(), None)?;
+        let mut tree = Self { inotify, request, directories, root, found: HashSet::new(), events: VecDeque::new() };
+        if tree.request.recursive {
+            tree.watch_below(PathBuf::new(), None)?;
         }
         Ok(tree)
     }
 
-    /// Watches what lies below a directory that is watched already. With `appeared`, what is found is told as created.
-    fn descend(&mut self, below: PathBuf, appeared: Option<i32>) -> Result<(), ConnectError> {
-        let told = appeared.is_some();
+    /// Watches everything below a watched directory. With `appeared`, existing entries are reported as created.
+    fn watch_below(&mut self, below: PathBuf, appeared: Option<i32>) -> Result<(), ConnectError> {
+        let report = appeared.is_some();
         let mut todo = vec![(below, appeared)];
         while let Some((relative, watch)) = todo.pop() {
-            // It may be gone again.
-            let Ok(entries) = std::fs::read_dir(self.wanted.path.join(&relative)) else { continue };
+            // It may have been removed again.
+            let Ok(entries) = std::fs::read_dir(self.request.path.join(&relative)) else { continue };
             for entry in entries.flatten() {
                 let child = relative.join(entry.file_name());
-                if told && self.found.len() < MAX_FOUND {
+                if report && self.found.len() < MAX_FOUND {
                     if let Some(watch) = watch {
                         self.found.insert((watch, entry.file_name()));
                     }
-                    self.tell(&child, EventType::EVENT_TYPE_CREATE);
+                    self.emit(&child, EventType::EVENT_TYPE_CREATE);
                 }
                 if entry.file_type().is_ok_and(|t| t.is_dir())
                     && let Some(watch) = self.add(&child)?
                 {
-                    todo.push((child, told.then_some(watch)));
+                    todo.push((child, report.then_some(watch)));
                 }
             }
         }
@@ -113,9 +112,9 @@ impl Tree {
     }
 
     fn add(&mut self, relative: &Path) -> Result<Option<i32>, ConnectError> {
-        let full = self.wanted.path.join(relative);
+        let full = self.request.path.join(relative);
         if self.directories.len() >= MAX_DIRECTORIES {
-            return Err(too_many(&self.wanted.path));
+            return Err(too_many(&self.request.path));
         }
         match inotify::add_watch(&self.inotify, &full, MASK | WatchFlags::DONT_FOLLOW) {
             Ok(watch) => {
@@ -123,13 +122,13 @@ impl Tree {
                 Ok(Some(watch))
             }
             Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::LOOP | Errno::NAMETOOLONG) => Ok(None),
-            Err(Errno::NOSPC) => Err(too_many(&self.wanted.path)),
+            Err(Errno::NOSPC) => Err(too_many(&self.request.path)),
             Err(cause) => Err(rpc_io("watch", &full, &cause.into())),
         }
     }
 
-    fn handle(&mut self, told: Told) -> Result<(), ConnectError> {
-        let Told { watch, flags, name } = told;
+    fn handle(&mut self, event: RawEvent) -> Result<(), ConnectError> {
+        let RawEvent { watch, flags, name } = event;
         if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
             return Err(ConnectError::data_loss("too many file system events at once: some were lost"));
         }
@@ -139,50 +138,50 @@ impl Tree {
             return Ok(());
         }
         let Some(name) = name else {
-            // The parent's watch tells about every directory but the root.
+            // The parent's watch reports every directory except the root.
             if watch == self.root
                 && let Some(kind) = kind_of_self(flags)
             {
-                self.tell(Path::new("."), kind);
+                self.emit(Path::new("."), kind);
             }
             return Ok(());
         };
         let relative = directory.join(&name);
         let appeared = flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO);
-        let went = flags.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM);
-        let known = (appeared || went) && self.found.remove(&(watch, name));
+        let disappeared = flags.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM);
+        let known = (appeared || disappeared) && self.found.remove(&(watch, name));
         if !(known && appeared)
             && let Some(kind) = kind_of(flags)
         {
-            self.tell(&relative, kind);
+            self.emit(&relative, kind);
         }
-        if self.wanted.recursive && flags.contains(ReadFlags::ISDIR) {
+        if self.request.recursive && flags.contains(ReadFlags::ISDIR) {
             if flags.contains(ReadFlags::MOVED_FROM) {
-                self.leave(&relative);
+                self.unwatch(&relative);
             } else if appeared
                 && !known
                 && let Some(watch) = self.add(&relative)?
             {
-                self.descend(relative, Some(watch))?;
+                self.watch_below(relative, Some(watch))?;
             }
         }
         Ok(())
     }
 
-    /// A directory was moved away: its watches would tell stale names.
-    fn leave(&mut self, relative: &Path) {
+    /// Removes the watches of a directory that was moved away: they would report stale names.
+    fn unwatch(&mut self, relative: &Path) {
         let gone: Vec<i32> =
             self.directories.iter().filter(|(_, path)| path.starts_with(relative)).map(|(watch, _)| *watch).collect();
         for watch in gone {
             self.directories.remove(&watch);
-            // Gone with its directory already, perhaps.
+            // May already be gone with its directory.
             let _ = inotify::remove_watch(&self.inotify, watch);
         }
     }
 
-    fn tell(&mut self, relative: &Path, kind: EventType) {
-        let entry = if self.wanted.include_entry {
-            entry::look(&self.wanted.path.join(relative), &Names::read()).ok()
+    fn emit(&mut self, relative: &Path, kind: EventType) {
+        let entry = if self.request.include_entry {
+            entry::stat(&self.request.path.join(relative), &Names::read()).ok()
         } else {
             None
         };
@@ -194,33 +193,33 @@ impl Tree {
         });
     }
 
-    /// Takes in what the kernel has; `WouldBlock` where it has nothing.
-    fn read(inotify: &OwnedFd) -> io::Result<Vec<Told>> {
+    /// Reads pending events from the kernel; `WouldBlock` if there are none.
+    fn read(inotify: &OwnedFd) -> io::Result<Vec<RawEvent>> {
         let mut buffer = [MaybeUninit::uninit(); 8192];
         let mut reader = inotify::Reader::new(inotify, &mut buffer);
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         loop {
             let event = reader.next()?;
             let name = event.file_name().map(|n| OsString::from_vec(n.to_bytes().to_vec()));
-            told.push(Told { watch: event.wd(), flags: event.events(), name });
+            events.push(RawEvent { watch: event.wd(), flags: event.events(), name });
             if reader.is_buffer_empty() {
-                return Ok(told);
+                return Ok(events);
             }
         }
     }
 }
 
-/// A tree that the runtime waits on.
+/// A watched tree, registered with the runtime.
 pub(crate) struct Watch {
-    ready: Watched,
+    ready: RegisteredFd,
     tree: Tree,
 }
 
 impl Watch {
-    /// Starts watching, away from the one thread that serves everybody.
-    pub(crate) async fn start(wanted: Wanted) -> Result<Self, ConnectError> {
-        let tree = crate::blocking::run(move || Tree::start(wanted)).await?;
-        let ready = tree.inotify.try_clone().and_then(watched);
+    /// Starts watching, on a blocking thread.
+    pub(crate) async fn start(request: WatchRequest) -> Result<Self, ConnectError> {
+        let tree = crate::blocking::run(move || Tree::start(request)).await?;
+        let ready = tree.inotify.try_clone().and_then(register);
         let ready = ready.map_err(|e| ConnectError::internal(format!("cannot wait for file system events: {e}")))?;
         Ok(Self { ready, tree })
     }
@@ -231,16 +230,16 @@ impl Watch {
             if let Some(event) = self.tree.events.pop_front() {
                 return Ok(event);
             }
-            let told = match Tree::read(&self.tree.inotify) {
+            let events = match Tree::read(&self.tree.inotify) {
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
-                    // Everything that was queued when directories appeared has been told.
+                    // All events that were queued when directories appeared have been handled.
                     self.tree.found.clear();
                     self.ready.async_io(Interest::READABLE, Tree::read).await
                 }
                 answer => answer,
             };
-            let told = told.map_err(|e| ConnectError::internal(format!("cannot read file system events: {e}")))?;
-            for event in told {
+            let events = events.map_err(|e| ConnectError::internal(format!("cannot read file system events: {e}")))?;
+            for event in events {
                 self.tree.handle(event)?;
             }
         }

@@ -1,4 +1,4 @@
-//! Watchers that clients poll, and the limit on watches of both kinds.
+//! Polled watchers, and the limit on watches of both kinds.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,12 +12,12 @@ use tokio::task::AbortHandle;
 use crate::guest::lock;
 use crate::watch::Watch;
 
-/// Watches at once, streamed and polled; the kernel allows 128 by default.
+/// Limit on watches, streamed and polled; the kernel allows 128 inotify instances by default.
 const MAX_WATCHES: usize = 100;
-/// Events that wait for a poll.
+/// Limit on queued events per watcher.
 const MAX_QUEUED: usize = 8192;
-/// A watcher that nobody polled for so long gives way to a new one.
-const FORGOTTEN: Duration = Duration::from_secs(3600);
+/// A watcher that was not polled for this long may be replaced by a new one.
+const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 #[derive(Default)]
 struct Queue {
@@ -37,43 +37,42 @@ impl Drop for Watcher {
     }
 }
 
-/// All watchers.
 #[derive(Default)]
 pub(crate) struct Watchers {
     polled: Mutex<HashMap<String, Watcher>>,
-    places: Arc<AtomicUsize>,
+    permits: Arc<AtomicUsize>,
     next: AtomicUsize,
 }
 
-/// A place under the limit.
-pub(crate) struct Place(Arc<AtomicUsize>);
+/// Permit for one watch.
+pub(crate) struct Permit(Arc<AtomicUsize>);
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Watchers {
-    /// Takes a place for a watch.
-    pub(crate) fn place(&self) -> Result<Place, ConnectError> {
-        if self.places.load(Ordering::Relaxed) >= MAX_WATCHES {
-            lock(&self.polled).retain(|_, w| w.polled.elapsed() < FORGOTTEN);
+    /// Acquires a permit for a watch.
+    pub(crate) fn permit(&self) -> Result<Permit, ConnectError> {
+        if self.permits.load(Ordering::Relaxed) >= MAX_WATCHES {
+            lock(&self.polled).retain(|_, w| w.polled.elapsed() < ABANDONED_AFTER);
         }
-        let place = Place(Arc::clone(&self.places));
-        if self.places.fetch_add(1, Ordering::Relaxed) >= MAX_WATCHES {
+        let permit = Permit(Arc::clone(&self.permits));
+        if self.permits.fetch_add(1, Ordering::Relaxed) >= MAX_WATCHES {
             return Err(ConnectError::resource_exhausted(format!("{MAX_WATCHES} watches are open; remove some first")));
         }
-        Ok(place)
+        Ok(permit)
     }
 
-    /// Keeps a watch for polling, and gives it a name.
-    pub(crate) fn add(&self, mut watch: Watch, place: Place) -> String {
+    /// Registers a watch for polling and returns its id.
+    pub(crate) fn add(&self, mut watch: Watch, permit: Permit) -> String {
         let id = format!("w{:08x}", self.next.fetch_add(1, Ordering::Relaxed));
         let queue = Arc::new(Mutex::new(Queue::default()));
         let filled = Arc::clone(&queue);
         let task = tokio::spawn(async move {
-            let _place = place;
+            let _permit = permit;
             loop {
                 let next = watch.next().await;
                 let mut queue = lock(&filled);
@@ -94,7 +93,7 @@ impl Watchers {
         id
     }
 
-    /// Takes the events of a watcher; an error only after the events that came before it.
+    /// Takes the queued events of a watcher; an error is returned only after the events before it.
     pub(crate) fn take(&self, id: &str) -> Result<Vec<FilesystemEvent>, ConnectError> {
         let mut polled = lock(&self.polled);
         let watcher = polled.get_mut(id).ok_or_else(|| not_found(id))?;
@@ -108,12 +107,12 @@ impl Watchers {
         Ok(queue.events.drain(..).collect())
     }
 
-    /// Ends a watcher.
+    /// Removes a watcher.
     pub(crate) fn remove(&self, id: &str) -> Result<(), ConnectError> {
         lock(&self.polled).remove(id).map(drop).ok_or_else(|| not_found(id))
     }
 }
 
 fn not_found(id: &str) -> ConnectError {
-    ConnectError::not_found(format!("watcher with id '{}' not found", crate::auth::shown(id)))
+    ConnectError::not_found(format!("watcher with id '{}' not found", crate::auth::truncated(id)))
 }

@@ -1,4 +1,4 @@
-//! Who may do what: tokens, signatures, host-only paths, browsers.
+//! Authorisation: tokens, signatures, control-socket paths, CORS.
 
 use std::io::Read as _;
 
@@ -39,7 +39,7 @@ fn everything_but_health_needs_the_token() {
 }
 
 #[test]
-fn signatures_stand_in_for_the_token() {
+fn signatures_replace_the_token() {
     let guest = Guest::with(Some(TOKEN));
     let file = guest.file("signed");
     std::fs::write(&file, "text").unwrap();
@@ -66,7 +66,7 @@ fn signatures_stand_in_for_the_token() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
 }
 
-/// What the control socket serves, and what E2B's own daemon serves to its host.
+/// Paths of the control socket, and those that E2B's own daemon serves to its host.
 const CONTROL_PATHS: [&str; 11] = [
     "/init",
     "/freeze",
@@ -107,7 +107,7 @@ fn the_control_socket_serves_nothing_else() {
 }
 
 #[test]
-fn browsers_are_answered() {
+fn browsers_get_cors_headers() {
     let guest = Guest::with(Some(TOKEN));
     let asked = [("origin", "https://app.example"), ("access-control-request-method", "POST")];
     let answer = guest.http("OPTIONS", "/process.Process/Start", &asked, b"");
@@ -133,7 +133,7 @@ fn sizes_are_bounded() {
 }
 
 #[test]
-fn a_refusal_leaves_the_connection_usable_or_says_that_it_does_not() {
+fn a_rejection_keeps_the_connection_usable_or_closes_it() {
     for guest in [Guest::with(Some(TOKEN)), Guest::over_tcp(Some(TOKEN))] {
         let chunks =
             |size: usize| [format!("{size:x}\r\n").into_bytes(), vec![b'x'; size], b"\r\n0\r\n\r\n".to_vec()].concat();
@@ -148,7 +148,7 @@ fn a_refusal_leaves_the_connection_usable_or_says_that_it_does_not() {
                 let mut connection = guest.connect();
                 let head = format!("POST {path} HTTP/1.1\r\nhost: guest\r\n{framing}\r\n\r\n");
                 connection.write_all(head.as_bytes()).unwrap();
-                // The body comes in a packet of its own, as from most clients.
+                // The body arrives in its own packet, as from most clients.
                 std::thread::sleep(std::time::Duration::from_millis(20));
                 let _ = connection.write_all(&body);
                 let mut refused = Answer::read(connection, false);

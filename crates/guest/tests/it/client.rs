@@ -1,4 +1,4 @@
-//! Starts a daemon of its own for each test, and speaks HTTP/1.1 and Connect's JSON framing with it over plain sockets.
+//! Starts one daemon per test, and speaks HTTP/1.1 and Connect's JSON framing with it over plain sockets.
 
 use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -18,7 +18,7 @@ pub(crate) enum Address {
     Tcp(u16),
 }
 
-/// A running daemon. Dropping it ends it and everything it started.
+/// A running daemon. Dropping it kills it and everything it started.
 pub(crate) struct Guest {
     pub(crate) child: Child,
     pub(crate) address: Address,
@@ -42,7 +42,7 @@ impl Guest {
         Self::configured(tempfile::tempdir().unwrap(), &config(token))
     }
 
-    /// With a configuration of its own.
+    /// Starts with a custom configuration.
     pub(crate) fn configured(dir: tempfile::TempDir, config: &Value) -> Self {
         let socket = dir.path().join("socket");
         let listen = format!("unix:{}", socket.display());
@@ -72,19 +72,18 @@ impl Guest {
         guest
     }
 
-    /// A daemon that the test started by itself.
+    /// Wraps a daemon that the test started itself.
     pub(crate) fn adopt(child: Child, socket: PathBuf, dir: tempfile::TempDir) -> Self {
         let guest = Self { child, address: Address::Unix(socket), dir };
         eventually("the daemon listens", || guest.try_connect().is_ok());
         guest
     }
 
-    /// A directory for the test's files.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The path of a file of the test, as text.
+    /// The path of a file in the test's directory, as text.
     pub(crate) fn file(&self, name: &str) -> String {
         self.dir.path().join(name).to_str().unwrap().to_owned()
     }
@@ -114,7 +113,7 @@ impl Guest {
         Ok(Box::new(stream))
     }
 
-    /// Sends a request and reads the head of the answer.
+    /// Sends a request and reads the head of the response.
     pub(crate) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         Self::send_over(self.try_connect().unwrap(), method, path, headers, body)
     }
@@ -124,7 +123,7 @@ impl Guest {
         Self::send_over(self.try_control().unwrap(), method, path, headers, body)
     }
 
-    /// A plain request on the control socket with its whole answer.
+    /// A plain request on the control socket with its whole response.
     pub(crate) fn control(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Whole {
         self.control_send(method, path, headers, body).whole()
     }
@@ -149,12 +148,12 @@ impl Guest {
         }
         head.push_str("\r\n");
         stream.write_all(head.as_bytes()).unwrap();
-        // A daemon that refuses early may close before everything was sent.
+        // A daemon that rejects early may close the connection before everything was sent.
         let _ = stream.write_all(body);
         Answer::read(stream, method == "HEAD")
     }
 
-    /// A plain request with its whole answer.
+    /// A plain request with its whole response.
     pub(crate) fn http(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Whole {
         self.send(method, path, headers, body).whole()
     }
@@ -181,7 +180,7 @@ impl Guest {
         (answer.status, answer.json())
     }
 
-    /// A call that streams.
+    /// A streaming call.
     pub(crate) fn stream(&self, method: &str, headers: &[(&str, &str)], message: &Value) -> Frames {
         self.stream_raw(method, headers, &frame(message))
     }
@@ -196,9 +195,9 @@ impl Guest {
         self.command_with(&[], &json!({}), script)
     }
 
-    /// Starts a script; `extra` are further fields of the request.
+    /// Starts a script; `extra` are additional fields of the request.
     pub(crate) fn command_with(&self, headers: &[(&str, &str)], extra: &Value, script: &str) -> Frames {
-        // Without a home: what the login files of this machine's root do is not the daemon's affair, and some leave locks when they are killed.
+        // Without a home: the login files of this machine's root are irrelevant here, and some leave locks when killed.
         let home = json!({"HOME": "/nonexistent"});
         let mut message = json!({"process": {"cmd": "/bin/bash", "args": ["-l", "-c", script], "envs": home}});
         for (key, value) in extra.as_object().unwrap() {
@@ -207,7 +206,7 @@ impl Guest {
         self.stream("process.Process/Start", headers, &message)
     }
 
-    /// Resident memory of the daemon, bytes.
+    /// Resident memory of the daemon in bytes.
     pub(crate) fn memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap();
@@ -231,7 +230,7 @@ impl Drop for Guest {
 pub(crate) trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
-/// An answer whose body is read as it comes.
+/// A response whose body is streamed.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
@@ -309,7 +308,7 @@ impl Read for Answer {
     }
 }
 
-/// An answer with its body.
+/// A response with its body.
 pub(crate) struct Whole {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
@@ -330,7 +329,7 @@ impl Whole {
     }
 }
 
-/// One message of a client, framed.
+/// One framed client message.
 pub(crate) fn frame(message: &Value) -> Vec<u8> {
     let text = message.to_string();
     let mut bytes = vec![0];
@@ -339,7 +338,7 @@ pub(crate) fn frame(message: &Value) -> Vec<u8> {
     bytes
 }
 
-/// The frames of a streaming answer.
+/// The frames of a streaming response.
 pub(crate) struct Frames {
     pub(crate) answer: Answer,
 }
@@ -354,19 +353,19 @@ impl Frames {
         (head[0], serde_json::from_slice(&body).unwrap())
     }
 
-    /// The next event; the last frame must not come yet.
+    /// The next event; panics on the last frame.
     pub(crate) fn event(&mut self) -> Value {
         let (flags, message) = self.frame();
         assert_eq!(flags, 0, "the stream ended: {message}");
         message["event"].clone()
     }
 
-    /// The process id of the first event.
+    /// The process id in the first event.
     pub(crate) fn pid(&mut self) -> u64 {
         self.event()["start"]["pid"].as_u64().unwrap()
     }
 
-    /// Everything up to the end.
+    /// Reads everything up to the end.
     pub(crate) fn finish(mut self) -> Finished {
         let mut finished = Finished::default();
         loop {
@@ -424,7 +423,7 @@ impl Finished {
     }
 }
 
-/// Waits for something that must come soon.
+/// Waits for a condition that must hold soon.
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !condition() {

@@ -43,7 +43,7 @@ fn killing_reaches_the_whole_group() {
 }
 
 #[test]
-fn terminating_is_told() {
+fn sigterm_is_reported() {
     let guest = Guest::start();
     let mut frames = guest.command_with(&[], &json!({"tag": "mine"}), "exec sleep 300");
     let pid = frames.pid();
@@ -88,7 +88,7 @@ fn the_deadline_kills() {
 }
 
 #[test]
-fn the_deadline_kills_even_when_nobody_listens() {
+fn the_deadline_kills_without_readers() {
     let guest = Guest::start();
     let mut frames = guest.command_with(&[("connect-timeout-ms", "600")], &json!({}), "sleep 300");
     let pid = frames.pid();
@@ -105,7 +105,7 @@ fn a_disconnected_client_does_not_kill() {
     let mut frames = guest.command(&format!("sleep 0.5; echo late; touch {marker}"));
     let pid = frames.pid();
     drop(frames);
-    eventually("it goes on", || std::path::Path::new(&marker).exists());
+    eventually("it continues", || std::path::Path::new(&marker).exists());
     let done = guest.stream("process.Process/Connect", &[], &json!({"process": {"pid": pid}})).finish();
     assert_eq!((done.pid, done.stdout().as_str()), (Some(pid), "late\n"));
     assert_eq!(done.end["status"], "exit status 0");

@@ -135,7 +135,7 @@ fn a_broken_upload_leaves_nothing() {
 }
 
 #[test]
-fn what_is_refused() {
+fn invalid_requests_are_rejected() {
     let guest = Guest::start();
     let missing = guest.file("missing");
     let answer = guest.get(&format!("/files?path={missing}"));
@@ -185,7 +185,7 @@ fn a_full_disk_is_507() {
 }
 
 #[test]
-fn metadata_comes_back() {
+fn metadata_round_trips() {
     let guest = Guest::start();
     let file = guest.file("noted");
     let answer = guest.upload(&file, &[("x-metadata-Author", "me"), ("x-metadata-n", "1")], b"x");
@@ -264,7 +264,7 @@ fn moving_between_file_systems() {
 }
 
 #[test]
-fn bombs_cost_no_memory() {
+fn decompression_bombs_use_bounded_memory() {
     let guest = Guest::start();
     let mut form = b"--XX\r\nContent-Disposition: form-data; name=\"other\"\r\n\r\n".to_vec();
     form.resize(100 << 20, b'x');

@@ -1,4 +1,4 @@
-//! What only the host does: the inherited descriptors, `/init`, metrics, bridges; and life as process 1.
+//! The host's side: inherited descriptors, `/init`, metrics, bridges; and running as process 1.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::client::{Guest, PATIENCE, config, eventually};
 
 #[test]
-fn settings_change_while_it_runs() {
+fn settings_change_at_runtime() {
     let guest = Guest::start();
     assert_eq!(guest.get("/envs").json()["GLOBAL"], "everywhere");
     assert_eq!(guest.get("/envs").json()["E2B_TEMPLATE_ID"], "base");
@@ -33,21 +33,21 @@ fn settings_change_while_it_runs() {
 #[test]
 fn metrics() {
     let guest = Guest::start();
-    let told = guest.http("GET", "/metrics", &[("cabana-disk-used", "4242")], b"").json();
+    let reply = guest.http("GET", "/metrics", &[("cabana-disk-used", "4242")], b"").json();
     assert_eq!(
-        (&told["cpu_count"], &told["mem_total_mib"], &told["disk_used"]),
+        (&reply["cpu_count"], &reply["mem_total_mib"], &reply["disk_used"]),
         (&json!(2), &json!(512), &json!(4242))
     );
-    assert_eq!(told["disk_total"], 1_073_741_824u64);
-    assert!(told["mem_used"].as_u64().unwrap() > 0 && told["ts"].as_u64().unwrap() > 1_700_000_000);
-    assert!(told["cpu_used_pct"].is_number() && told["mem_cache"].is_number() && told["mem_used_mib"].is_number());
+    assert_eq!(reply["disk_total"], 1_073_741_824u64);
+    assert!(reply["mem_used"].as_u64().unwrap() > 0 && reply["ts"].as_u64().unwrap() > 1_700_000_000);
+    assert!(reply["cpu_used_pct"].is_number() && reply["mem_cache"].is_number() && reply["mem_used_mib"].is_number());
     let inside = Guest::over_tcp(None);
-    let told = inside.http("GET", "/metrics", &[("cabana-disk-used", "4242")], b"").json();
-    assert_ne!(told["disk_used"], 4242, "only the host is believed");
+    let reply = inside.http("GET", "/metrics", &[("cabana-disk-used", "4242")], b"").json();
+    assert_ne!(reply["disk_used"], 4242, "only the host is trusted");
 }
 
 #[test]
-fn a_bridge_is_a_connection() {
+fn a_bridge_connects_to_a_port() {
     let guest = Guest::with(Some("token"));
     for address in ["127.0.0.1:0", "[::1]:0"] {
         let Ok(listener) = TcpListener::bind(address) else { continue };
@@ -84,7 +84,7 @@ fn inherited_descriptors() {
     memory.write_all(config(None).to_string().as_bytes()).unwrap();
     rustix::fs::seek(&memory, rustix::fs::SeekFrom::Start(0)).unwrap();
     let (ready, ready_theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
-    // Away from the numbers that they get in the child.
+    // Move them away from the numbers that they get in the child.
     let high = |fd: OwnedFd| rustix::io::fcntl_dupfd_cloexec(&fd, 50).unwrap();
     let fds = [high(listener.into()), high(memory.into()), high(ready_theirs), high(control_listener.into())];
     let mut command = Command::new(env!("CARGO_BIN_EXE_cabana-guest"));
@@ -128,7 +128,7 @@ fn inherited_descriptors() {
 }
 
 #[test]
-fn without_its_descriptors_it_says_why() {
+fn missing_descriptors_are_reported() {
     let output = Command::new(env!("CARGO_BIN_EXE_cabana-guest")).output().unwrap();
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("inherited descriptor"));
@@ -154,7 +154,7 @@ fn as_process_one() {
         frames.pid()
     };
     assert!(pid < 100, "{pid}");
-    // Nothing inside can end it, and nobody can read its secrets but root with ptrace rights.
+    // No process inside can kill it, and only root with ptrace rights can read its secrets.
     let done = guest.command_with(
         &[("authorization", &crate::client::basic("nobody"))],
         &json!({}),
@@ -167,7 +167,7 @@ fn as_process_one() {
         let (_, list) = guest.call("process.Process/List", &json!({}));
         list["processes"].as_array().map_or(0, Vec::len) == 1
     });
-    // What has just ended is one until it is collected.
+    // A process that has just ended is a zombie until it is reaped.
     eventually("all that ended is collected", || {
         let done = guest.command("ps -e -o stat= | grep -c Z; cat /proc/1/comm").finish();
         done.stdout() == "0\ncabana-guest\n"
@@ -175,7 +175,7 @@ fn as_process_one() {
 }
 
 #[test]
-fn the_host_reads_what_the_daemon_noted() {
+fn the_host_reads_the_journal() {
     let guest = Guest::start();
     assert_eq!(guest.control_get("/journal").json(), json!([]));
     guest.command("echo 'two\nlines'; exit 3").finish();
@@ -188,7 +188,7 @@ fn the_host_reads_what_the_daemon_noted() {
     let pid = &entries[0]["pid"];
     assert_eq!(said[0], format!("Process {pid} started: /bin/bash -l -c echo 'two lines'; exit 3"));
     assert_eq!(said[1], format!("Process {pid} ended: exit status 3"));
-    assert_eq!(said[3], format!("Process {slow_pid} was killed: its time was over"));
+    assert_eq!(said[3], format!("Process {slow_pid} was killed: its deadline passed"));
     assert_eq!((&entries[1]["level"], &entries[3]["level"]), (&json!("info"), &json!("warn")));
     assert!(entries[0]["at"].as_i64().unwrap() > 1_700_000_000_000_000);
 }

@@ -27,7 +27,7 @@ fn stdin_is_written_and_closed() {
 }
 
 #[test]
-fn without_stdin_there_is_nothing_to_read() {
+fn without_stdin_reads_return_eof() {
     let guest = Guest::start();
     let done = guest.command_with(&[], &json!({"stdin": false}), "cat; readlink /proc/self/fd/0").finish();
     assert_eq!(done.stdout(), "/dev/null\n");
@@ -112,7 +112,7 @@ fn terminals() {
 }
 
 #[test]
-fn the_end_of_a_terminal_takes_its_jobs_along() {
+fn closing_a_terminal_kills_its_jobs() {
     let guest = Guest::start();
     let message = json!({
         "process": {"cmd": "/bin/bash", "args": ["--norc", "-i"]}, "pty": {"size": {"cols": 80, "rows": 24}},

@@ -1,4 +1,4 @@
-//! The built daemon, driven over its sockets as the clients and the host do it. Run as root.
+//! Tests of the built daemon, over its sockets, as clients and the host use it. Run as root.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

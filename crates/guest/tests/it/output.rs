@@ -1,4 +1,4 @@
-//! Output under pressure: large, slow, shared, replayed, left behind.
+//! Output under load: large, slow, shared, replayed, background processes.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ fn everything_arrives_before_the_end() {
 }
 
 #[test]
-fn a_stalled_reader_stops_the_process_and_costs_nothing() {
+fn a_stalled_reader_blocks_the_process_with_bounded_memory() {
     let guest = Guest::start();
     let count = guest.file("count");
     let script = format!("i=0; while :; do head -c 100000 /dev/zero; i=$((i+1)); echo $i > {count}; done");
@@ -41,7 +41,7 @@ fn a_stalled_reader_stops_the_process_and_costs_nothing() {
 
     // Without a reader it runs freely, and only the newest output is kept.
     drop(frames);
-    eventually("it goes on", || written() > last + 500);
+    eventually("it continues", || written() > last + 500);
     assert!(guest.memory() < 24 * MIB, "{} bytes", guest.memory());
     guest.call("process.Process/SendSignal", &json!({"process": {"pid": pid}, "signal": "SIGNAL_SIGKILL"}));
     let done = connect(&guest, pid).finish();
@@ -50,7 +50,7 @@ fn a_stalled_reader_stops_the_process_and_costs_nothing() {
     assert!(dropped(&done.stderr) > 40_000_000, "what is no longer there is counted");
 }
 
-/// The number in the line that stands for output that is gone.
+/// The number of dropped bytes in the line that replaces them.
 fn dropped(seen: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(seen);
     let number = text.strip_prefix("[cabana: ").and_then(|rest| rest.split_once(" bytes of output were dropped]"));
@@ -58,7 +58,7 @@ fn dropped(seen: &[u8]) -> u64 {
 }
 
 #[test]
-fn a_reader_that_comes_late_is_told_how_much_it_missed() {
+fn a_late_reader_learns_how_much_it_missed() {
     let guest = Guest::start();
     let written = guest.file("written");
     let script = format!("head -c 3000000 /dev/zero; echo end; touch {written}; sleep 300");
@@ -73,7 +73,7 @@ fn a_reader_that_comes_late_is_told_how_much_it_missed() {
         assert!(late.stdout.ends_with(b"end\n"));
     }
 
-    // On a terminal the line stands in the one stream there is.
+    // On a terminal the line is part of the single stream.
     let written = guest.file("written on a terminal");
     let terminal = json!({"pty": {"size": {"cols": 80, "rows": 24}}});
     let script = format!("head -c 3000000 /dev/zero | tr '\\0' x; echo end; touch '{written}'; sleep 300");
@@ -89,7 +89,7 @@ fn a_reader_that_comes_late_is_told_how_much_it_missed() {
 }
 
 #[test]
-fn a_late_reader_gets_what_was_and_what_comes() {
+fn a_late_reader_gets_old_and_new_output() {
     let guest = Guest::start();
     let go = guest.file("go");
     let mut frames = guest.command(&format!("echo before; until test -e {go}; do sleep 0.02; done; echo after"));
@@ -102,24 +102,24 @@ fn a_late_reader_gets_what_was_and_what_comes() {
     assert_eq!(frames.finish().stdout(), "after\n");
     let done = late.finish();
     assert_eq!((done.stdout().as_str(), &done.end["exited"]), ("after\n", &json!(true)));
-    // And once more after the end.
+    // Again after the end.
     assert_eq!(connect(&guest, pid).finish().stdout(), "before\nafter\n");
 }
 
 #[test]
-fn a_process_left_behind_does_not_hold_the_end_back() {
+fn a_background_process_does_not_delay_the_end() {
     let guest = Guest::start();
     let marker = guest.file("marker");
     let started = Instant::now();
     let done = guest.command(&format!("(sleep 1; echo late; echo later; touch {marker}) & echo now")).finish();
     assert!(started.elapsed() < Duration::from_millis(900), "{:?}", started.elapsed());
     assert_eq!((done.stdout().as_str(), &done.end["exited"]), ("now\n", &json!(true)));
-    // Its pipe stays open: it is not killed for writing.
-    eventually("it goes on", || Path::new(&marker).exists());
+    // Its pipe stays open, so it is not killed by SIGPIPE.
+    eventually("it continues", || Path::new(&marker).exists());
 }
 
 #[test]
-fn a_flood_left_behind_does_not_hold_the_end_back() {
+fn a_background_flood_does_not_delay_the_end() {
     let guest = Guest::start();
     let started = Instant::now();
     let mut frames = guest.command("yes & echo $! >&2");
@@ -133,14 +133,14 @@ fn a_flood_left_behind_does_not_hold_the_end_back() {
 }
 
 #[test]
-fn silence_is_kept_alive() {
+fn idle_streams_get_keepalives() {
     let guest = Guest::start();
     let done = guest.command_with(&[("keepalive-ping-interval", "1")], &json!({}), "sleep 2.5").finish();
     assert_eq!((done.keepalives, &done.end["exited"]), (2, &json!(true)));
 }
 
 #[test]
-fn a_stream_has_a_deadline_of_its_own() {
+fn a_stream_has_its_own_deadline() {
     let guest = Guest::start();
     let mut frames = guest.command("sleep 300");
     let pid = frames.pid();
@@ -148,11 +148,11 @@ fn a_stream_has_a_deadline_of_its_own() {
     let done = guest.stream("process.Process/Connect", &[("connect-timeout-ms", "300")], &message).finish();
     assert_eq!(done.code(), "deadline_exceeded");
     let (_, list) = guest.call("process.Process/List", &json!({}));
-    assert_eq!(list["processes"][0]["pid"], json!(pid), "the command goes on");
+    assert_eq!(list["processes"][0]["pid"], json!(pid), "the command keeps running");
 }
 
 #[test]
-fn a_hundred_readers_hear_the_same() {
+fn a_hundred_readers_get_the_same_output() {
     let guest = Guest::start();
     let go = guest.file("go");
     let mut frames = guest.command(&format!("until test -e {go}; do sleep 0.02; done; seq 20000"));
@@ -168,7 +168,7 @@ fn a_hundred_readers_hear_the_same() {
 }
 
 #[test]
-fn one_stalled_reader_does_not_hold_up_the_others_for_ever() {
+fn a_stalled_reader_is_disconnected() {
     let guest = Guest::start();
     let go = guest.file("go");
     let mut frames = guest.command(&format!("until test -e {go}; do sleep 0.02; done; head -c 30000000 /dev/zero"));

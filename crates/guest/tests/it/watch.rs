@@ -59,7 +59,7 @@ fn an_upload_is_three_events() {
 }
 
 #[test]
-fn directories_that_come_later_are_watched() {
+fn new_directories_are_watched() {
     let guest = Guest::start();
     let dir = guest.file("dir");
     std::fs::create_dir_all(format!("{dir}/old/deep")).unwrap();
@@ -86,7 +86,7 @@ fn directories_that_come_later_are_watched() {
 }
 
 #[test]
-fn nothing_is_told_twice() {
+fn no_event_is_duplicated() {
     let guest = Guest::start();
     let dir = guest.file("dir");
     std::fs::create_dir(&dir).unwrap();
@@ -105,7 +105,7 @@ fn nothing_is_told_twice() {
 }
 
 #[test]
-fn what_cannot_be_watched() {
+fn unwatchable_paths_are_rejected() {
     let guest = Guest::start();
     std::fs::write(guest.file("plain"), "").unwrap();
     let create =
