@@ -36,8 +36,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client for the server at `base_url` that authenticates with `api_key` and trusts the system's certificate authorities. Connects
-    /// when it is first used.
+    /// A client for the server at `base_url` that authenticates with `api_key` and trusts the system's certificate
+    /// authorities. Connects when it is first used.
     pub fn new(base_url: &str, api_key: &Secret) -> Result<Self> {
         Self::with_trust(base_url, api_key, &Trust::default())
     }
@@ -45,7 +45,7 @@ impl Client {
     /// The same, with further certificate authorities.
     pub fn with_trust(base_url: &str, api_key: &Secret, trust: &Trust) -> Result<Self> {
         let mut key = HeaderValue::from_str(api_key.expose())
-            .map_err(|_| Error::InvalidInput("the API key contains characters that no key has".to_owned()))?;
+            .map_err(|_| Error::InvalidInput("the API key contains invalid characters".to_owned()))?;
         key.set_sensitive(true);
         Ok(Self { http: Http::new(base_url, trust)?, key: Arc::new(key) })
     }
@@ -97,7 +97,7 @@ impl Client {
                 None => return Ok(all),
             }
         }
-        Err(Error::Answer { action: "list sandboxes", reason: "the listing has no end".to_owned() })
+        Err(Error::Answer { action: "list sandboxes", reason: "the listing does not end".to_owned() })
     }
 
     /// Kills a sandbox.
@@ -158,7 +158,7 @@ impl Client {
 
     /// Commits a sandbox: creates a template from it, and returns when it is ready.
     pub async fn commit(&self, id: &SandboxId, wanted: &CommitRequest) -> Result<Template> {
-        let action = "make a template of the sandbox";
+        let action = "create a template from the sandbox";
         let body = to_json(action, wanted)?;
         self.call(action, self.request(Method::POST, &format!("/sandboxes/{id}/commit"), Some(body))?).await
     }
@@ -186,7 +186,7 @@ impl Client {
                 next => token = next,
             }
         }
-        Err(Error::Answer { action: "list snapshots", reason: "the listing has no end".to_owned() })
+        Err(Error::Answer { action: "list snapshots", reason: "the listing does not end".to_owned() })
     }
 
     /// Deletes a snapshot by its id or name.
@@ -222,7 +222,7 @@ impl Client {
 
     /// Creates an API key. Only this response contains it.
     pub async fn create_key(&self, name: &str) -> Result<NewApiKey> {
-        let action = "make an API key";
+        let action = "create an API key";
         let body = to_json(action, &KeyName { name: name.to_owned() })?;
         self.call(action, self.request(Method::POST, "/api-keys", Some(body))?).await
     }
@@ -235,19 +235,19 @@ impl Client {
 
     /// Status of the server.
     pub async fn status(&self) -> Result<ServerStatus> {
-        self.fetch("ask the server for its status", "/status").await
+        self.fetch("get the server's status", "/status").await
     }
 
     /// The OpenAPI document.
     pub async fn openapi(&self) -> Result<serde_json::Value> {
-        self.fetch("get the API's description", "/openapi.json").await
+        self.fetch("get the API description", "/openapi.json").await
     }
 
     /// A handle to a sandbox's commands and files.
     pub async fn sandbox(&self, id: &SandboxId) -> Result<SandboxHandle> {
         let detail = self.get(id).await?;
         if detail.listed.state == SandboxState::Paused {
-            // Whoever wants something of a sleeping sandbox wakes it.
+            // Connecting resumes a paused sandbox.
             return self.handle(&self.connect(id, None).await?);
         }
         SandboxHandle::new(self.clone(), id.clone(), detail.envd_access_token.as_ref())

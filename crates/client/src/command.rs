@@ -35,7 +35,7 @@ pub struct StartCommand {
     pub stdin: bool,
     /// Runs it on a terminal of this size.
     pub pty: Option<PtySize>,
-    /// A name to find it by.
+    /// A tag to find it by.
     pub tag: Option<String>,
     /// Kills it after this long.
     pub timeout: Option<Duration>,
@@ -51,22 +51,22 @@ pub struct PtySize {
 /// An event of a running command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandEvent {
-    /// It wrote to its standard output.
+    /// Standard output.
     Stdout(Bytes),
-    /// It wrote to its standard error.
+    /// Standard error.
     Stderr(Bytes),
-    /// It wrote to its terminal.
+    /// Terminal output.
     Pty(Bytes),
-    /// It ended; nothing follows.
+    /// The command ended; this is the last event.
     Ended(Exit),
 }
 
 /// A signal that the guest delivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// Asks it to end.
+    /// SIGTERM.
     Terminate,
-    /// Ends it.
+    /// SIGKILL.
     Kill,
 }
 
@@ -181,7 +181,7 @@ impl SandboxHandle {
         .await
     }
 
-    /// Attaches to a command that runs already. What it wrote before is not repeated.
+    /// Attaches to a running command. Earlier output is not repeated.
     pub async fn attach(&self, pid: u32) -> Result<Command> {
         let action = "attach to the command";
         let request = pb::ConnectRequest { process: selector(pid), ..Default::default() };
@@ -201,7 +201,7 @@ impl SandboxHandle {
                     return Ok(Command { sandbox: self.clone(), events, pid: start.pid, ended: false });
                 }
                 Some(Event::Keepalive(_)) => {}
-                _ => return Err(Error::Answer { action, reason: "it does not begin with a process id".to_owned() }),
+                _ => return Err(Error::Answer { action, reason: "it does not start with a process id".to_owned() }),
             }
         }
     }
@@ -263,17 +263,18 @@ pub struct StdinSink {
 }
 
 impl StdinSink {
-    /// Sends a chunk; waits while the command reads slower than this. `false` when the command takes no more input.
+    /// Sends a chunk; waits while the command reads more slowly. `false` if the command accepts no more input.
     pub async fn send(&self, chunk: Bytes) -> bool {
         self.sender.send(chunk).await.is_ok()
     }
 
-    /// Waits until everything that was sent has arrived. The command's input stays open: see [`SandboxHandle::close_stdin`].
+    /// Waits until everything that was sent has arrived. The command's input stays open: see
+    /// [`SandboxHandle::close_stdin`].
     pub async fn finish(self) -> Result<()> {
         drop(self.sender);
         match self.call.await {
             Ok(result) => result,
-            Err(_) => Err(Error::Answer { action: "send input", reason: "it was cut off".to_owned() }),
+            Err(_) => Err(Error::Answer { action: "send input", reason: "it was interrupted".to_owned() }),
         }
     }
 }

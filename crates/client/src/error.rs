@@ -39,7 +39,7 @@ pub enum Error {
         source: Cause,
     },
     /// There was no response in time.
-    #[error("cannot {action}: no answer within {seconds} s")]
+    #[error("cannot {action}: no response within {seconds} s")]
     TimedOut { action: &'static str, seconds: u64 },
     /// The server refused; the message is its own.
     #[error("cannot {action}: {message}")]
@@ -61,7 +61,7 @@ pub enum Error {
         reason: String,
     },
     /// The response is malformed.
-    #[error("cannot {action}: the answer is not understood: {reason}")]
+    #[error("cannot {action}: unexpected response: {reason}")]
     Answer {
         action: &'static str,
         /// What is wrong with it.

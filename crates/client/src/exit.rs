@@ -5,9 +5,9 @@
 pub struct Exit {
     /// Its exit code; -1 when a signal ended it.
     pub code: i32,
-    /// Whether it ended by itself.
+    /// Whether it exited, as opposed to being killed by a signal.
     pub exited: bool,
-    /// In words: `exit status 1`, `signal: killed`.
+    /// Description: `exit status 1`, `signal: killed`.
     pub status: String,
     /// Set when it failed.
     pub error: Option<String>,
@@ -45,7 +45,7 @@ impl Exit {
         self.exited && self.code == 0
     }
 
-    /// The signal that ended it.
+    /// The signal that killed it.
     pub fn signal(&self) -> Option<u8> {
         let text = self.status.strip_prefix("signal: ")?;
         let name = text.strip_suffix(" (core dumped)").unwrap_or(text).to_ascii_lowercase();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_those_of_a_shell() {
+    fn exit_codes_are_those_of_a_shell() {
         assert_eq!(exit(0, true, "exit status 0").shell_code(), 0);
         assert_eq!(exit(7, true, "exit status 7").shell_code(), 7);
         assert_eq!(exit(-1, false, "signal: killed").shell_code(), 137);

@@ -47,7 +47,7 @@ pub struct FileEntry {
     pub group: String,
     /// When it was last written.
     pub modified: Option<Timestamp>,
-    /// Set for a link: where it leads.
+    /// Target, if it is a symbolic link.
     pub symlink_target: Option<String>,
 }
 
@@ -155,9 +155,9 @@ impl SandboxHandle {
         Ok(request)
     }
 
-    /// What a path is.
+    /// Metadata of a path.
     pub async fn stat(&self, path: &str) -> Result<FileEntry> {
-        let action = "look at the path";
+        let action = "stat the path";
         let request = pb::StatRequest { path: path.to_owned(), ..Default::default() };
         let answer = self.filesystem().stat_with_options(request, Self::unary()).await;
         one_entry(action, answer.map_err(|e| self.error(action, e))?.into_owned().entry.into_option())
@@ -173,7 +173,7 @@ impl SandboxHandle {
 
     /// Creates a directory and its parents.
     pub async fn make_dir(&self, path: &str) -> Result<FileEntry> {
-        let action = "make the directory";
+        let action = "create the directory";
         let request = pb::MakeDirRequest { path: path.to_owned(), ..Default::default() };
         let answer = self.filesystem().make_dir_with_options(request, Self::unary()).await;
         one_entry(action, answer.map_err(|e| self.error(action, e))?.into_owned().entry.into_option())
@@ -197,5 +197,5 @@ impl SandboxHandle {
 }
 
 fn one_entry(action: &'static str, entry: Option<pb::EntryInfo>) -> Result<FileEntry> {
-    entry.map(FileEntry::from).ok_or_else(|| Error::Answer { action, reason: "it has no entry".to_owned() })
+    entry.map(FileEntry::from).ok_or_else(|| Error::Answer { action, reason: "it contains no entry".to_owned() })
 }

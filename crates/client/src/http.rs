@@ -42,7 +42,7 @@ impl Http {
             _ => return Err(invalid("it must start with http:// or https://")),
         };
         if url.host_str().is_none_or(str::is_empty) {
-            return Err(invalid("it names no host"));
+            return Err(invalid("it has no host"));
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(invalid("it must not contain a user or password"));
@@ -171,7 +171,7 @@ impl Refusal {
             let first = text.lines().next().unwrap_or_default().trim();
             let is_markup = first.starts_with(['<', '{', '[']);
             if first.is_empty() || is_markup || first.len() > 500 {
-                format!("the server answered {status}")
+                format!("the server returned {status}")
             } else {
                 first.to_owned()
             }
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_http_urls_are_taken() {
+    fn only_http_urls_are_accepted() {
         let http = |url| Http::new(url, &Trust::default());
         assert_eq!(http("http://127.0.0.1:3000/").expect("valid").base(), "http://127.0.0.1:3000");
         assert_eq!(http("http://host/prefix/").expect("valid").base(), "http://host/prefix");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_error_answer_keeps_its_message() {
+    fn every_error_format_keeps_its_message() {
         let parse = |status: u16, text: &str| {
             Refusal::parse(http::StatusCode::from_u16(status).expect("status"), text.as_bytes()).into_error("x")
         };

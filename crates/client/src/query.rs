@@ -17,7 +17,7 @@ pub struct ListQuery {
     /// Only those of this template (id or alias).
     pub template: Option<String>,
     pub limit: Option<u32>,
-    /// Where the page before ended.
+    /// Token of the next page, from [`Page`].
     pub next_token: Option<String>,
 }
 
@@ -50,7 +50,7 @@ impl ListQuery {
             pairs.push(("state", states.join(",")));
         }
         if !self.metadata.is_empty() {
-            // The API wants names and values encoded once more inside the one parameter.
+            // The API expects names and values to be encoded once more inside the parameter.
             let inner = self.metadata.iter().map(|(k, v)| format!("{}={}", twice(k), twice(v)));
             pairs.push(("metadata", inner.collect::<Vec<_>>().join("&")));
         }

@@ -32,7 +32,7 @@ impl Client {
 
     /// The template of this name, or `None`.
     pub async fn find_template(&self, name: &str) -> Result<Option<TemplateAlias>> {
-        match self.fetch("look for the template", &format!("/templates/aliases/{}", quote(name))).await {
+        match self.fetch("find the template", &format!("/templates/aliases/{}", quote(name))).await {
             Err(e) if e.is_not_found() => Ok(None),
             found => found.map(Some),
         }
@@ -54,14 +54,14 @@ impl Client {
 
     /// Creates a build, which then waits for its files and to be started.
     pub async fn request_build(&self, new: &NewTemplate) -> Result<RequestedBuild> {
-        let action = "ask for a build";
+        let action = "request a build";
         let body = to_json(action, new)?;
         self.call(action, self.request(Method::POST, "/v3/templates", Some(body))?).await
     }
 
-    /// Where to upload an archive of files, and whether it is there already. `hash` is the caller's name for what is in it.
+    /// Where to upload an archive of files, and whether the server has it already. `hash` identifies its contents.
     pub async fn upload_link(&self, template: &TemplateId, hash: &str) -> Result<FileUpload> {
-        self.fetch("ask where to upload files", &format!("/templates/{template}/files/{}", quote(hash))).await
+        self.fetch("get the upload link", &format!("/templates/{template}/files/{}", quote(hash))).await
     }
 
     /// Uploads an archive of files to a signed link. The API key is not sent. Has no timeout.
@@ -86,7 +86,7 @@ impl Client {
         within(action, collect(action, response, MAX_ANSWER_BYTES)).await.map(drop)
     }
 
-    /// Starts a build that waits.
+    /// Starts a waiting build.
     pub async fn start_build(&self, template: &TemplateId, build: &BuildId, start: &BuildStart) -> Result<()> {
         let action = "start the build";
         let body = to_json(action, start)?;
@@ -94,10 +94,10 @@ impl Client {
         self.call_empty(action, request).await
     }
 
-    /// Cancels a build that waits or runs.
+    /// Cancels a waiting or running build.
     pub async fn cancel_build(&self, template: &TemplateId, build: &BuildId) -> Result<()> {
         let request = self.request(Method::DELETE, &format!("/v2/templates/{template}/builds/{build}"), None)?;
-        self.call_empty("end the build", request).await
+        self.call_empty("cancel the build", request).await
     }
 
     /// Status of a build, with at most `limit` lines of its log from `offset` on.
@@ -110,7 +110,7 @@ impl Client {
     ) -> Result<BuildInfo> {
         let pairs = [("logsOffset", offset.to_string()), ("limit", limit.to_string())];
         let path = format!("/templates/{template}/builds/{build}/status{}", query::encode(&pairs));
-        self.fetch("ask how the build is", &path).await
+        self.fetch("get the build's status", &path).await
     }
 
     /// Lines of a build's log from `cursor` (milliseconds since 1970) on.

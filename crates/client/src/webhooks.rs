@@ -16,7 +16,7 @@ impl Client {
 
     /// Creates a webhook: events are sent to its URL from now on.
     pub async fn create_webhook(&self, new: &NewWebhook) -> Result<Webhook> {
-        let action = "make a webhook";
+        let action = "create a webhook";
         let body = to_json(action, new)?;
         self.call(action, self.request(Method::POST, "/events/webhooks", Some(body))?).await
     }
