@@ -1,4 +1,5 @@
-//! Stands in for the guest in this crate's tests: tells what it sees from inside through the readiness pipe, as `name=value` lines.
+//! Replaces the guest in this crate's tests: reports what it sees inside the sandbox through the readiness pipe, as
+//! `name=value` lines.
 
 use std::ffi::CString;
 use std::fmt::Write as _;
@@ -76,7 +77,7 @@ fn main() {
         tell("umount proc", result(libc::umount(c"/proc".as_ptr()).into()));
         tell("mknod", result(libc::mknod(c"/device".as_ptr(), libc::S_IFBLK | 0o600, libc::makedev(8, 0)).into()));
         tell("sethostname", result(libc::sethostname(c"x".as_ptr(), 1).into()));
-        // SAFETY: the launcher placed the pipe there for us.
+        // SAFETY: the launcher passed the pipe at this number, and nothing else owns it.
         let _ = std::fs::File::from_raw_fd(READY_FD).write_all(seen.as_bytes());
     }
 }

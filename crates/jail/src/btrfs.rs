@@ -1,5 +1,5 @@
-//! btrfs by ioctl: subvolumes, snapshots and disk limits, without a process for each. Descriptors must be open for reading
-//! (`O_PATH` takes no ioctl) and names are single path components.
+//! btrfs ioctls: subvolumes, snapshots and disk limits. Descriptors must be open for reading (`O_PATH` does not support
+//! ioctls), and names must be single path components.
 
 mod quota;
 mod search;
@@ -77,8 +77,8 @@ impl VolumeArgsV2 {
     }
 }
 
-/// A name as the kernel wants it; anything but a single path component is refused, because the kernel would take it as
-/// a path.
+/// Converts a name to the kernel's format. Only a single path component is accepted, because the kernel would interpret
+/// anything else as a path.
 fn component<const N: usize>(name: &str) -> io::Result<[u8; N]> {
     let bytes = name.as_bytes();
     let plain = !bytes.is_empty() && bytes.len() <= 255 && !bytes.iter().any(|b| *b == b'/' || *b == 0);
@@ -96,8 +96,8 @@ pub fn is_btrfs(fd: impl AsFd) -> io::Result<bool> {
     Ok(rustix::fs::fstatfs(fd)?.f_type == BTRFS_SUPER_MAGIC)
 }
 
-/// Makes an empty subvolume, with a limit on the bytes that it may refer to, if wanted, set in the same step. The limit needs quotas
-/// to be on.
+/// Creates an empty subvolume, optionally with a limit on its referenced bytes, which is set atomically. The limit
+/// needs quotas to be enabled.
 pub fn create_subvolume(parent: impl AsFd, name: &str, limit: Option<u64>) -> io::Result<()> {
     let mut args = VolumeArgsV2::named(name)?;
     let inherit = limit.map(quota::Inherit::limited);
@@ -106,19 +106,19 @@ pub fn create_subvolume(parent: impl AsFd, name: &str, limit: Option<u64>) -> io
         args.inherit_size = size_of::<quota::Inherit>() as u64;
         args.inherit = inherit;
     }
-    // SAFETY: the opcode takes a `btrfs_ioctl_vol_args_v2`, which the kernel only reads; `inherit` outlives the call, has the size
-    // that `inherit_size` says, and is null when the flag that makes the kernel look at it is not set.
+    // SAFETY: the opcode takes a `btrfs_ioctl_vol_args_v2`, which the kernel only reads; `inherit` outlives the call,
+    // has the size given in `inherit_size`, and is null if the flag that makes the kernel read it is not set.
     unsafe { ioctl(parent, Setter::<SUBVOL_CREATE_V2, _>::new(args)) }?;
     Ok(())
 }
 
-/// Makes a snapshot of the subvolume whose top directory is `source`.
+/// Creates a snapshot of the subvolume whose top directory is `source`.
 pub fn snapshot(source: impl AsFd, parent: impl AsFd, name: &str, read_only: bool) -> io::Result<()> {
     let mut args = VolumeArgsV2::named(name)?;
     args.fd = i64::from(source.as_fd().as_raw_fd());
     args.flags = if read_only { FLAG_READ_ONLY } else { 0 };
-    // SAFETY: the opcode takes a `btrfs_ioctl_vol_args_v2`, which the kernel only reads; no flag makes it look at `inherit`; the
-    // descriptor in it is borrowed for the whole call.
+    // SAFETY: the opcode takes a `btrfs_ioctl_vol_args_v2`, which the kernel only reads; no flag makes it read
+    // `inherit`; the descriptor in it is borrowed for the whole call.
     unsafe { ioctl(parent, Setter::<SNAP_CREATE_V2, _>::new(args)) }?;
     Ok(())
 }
@@ -133,7 +133,7 @@ pub fn set_readonly(subvolume: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// The id of the subvolume in which the directory lies.
+/// The id of the subvolume that contains the directory.
 pub fn subvolume_id(directory: impl AsFd) -> io::Result<u64> {
     let mut args = InodeLookupArgs { tree: 0, object: FIRST_FREE_OBJECTID, name: [0; 4080] };
     // SAFETY: the opcode reads and writes a `btrfs_ioctl_ino_lookup_args`.
@@ -141,8 +141,8 @@ pub fn subvolume_id(directory: impl AsFd) -> io::Result<u64> {
     Ok(args.tree)
 }
 
-/// Deletes a subvolume and those nested in it. The directory is gone at once; the kernel frees the space in the background.
-/// Works for read-only subvolumes and for ones that are in use.
+/// Deletes a subvolume and those nested in it. The directory is gone at once; the kernel frees the space in the
+/// background. Works for subvolumes that are read-only or in use.
 pub fn delete_subvolume(parent: impl AsFd, name: &str) -> io::Result<()> {
     let parent = parent.as_fd();
     match destroy(parent, name) {
@@ -176,13 +176,13 @@ fn destroy_by_id(filesystem: BorrowedFd<'_>, id: u64) -> io::Result<()> {
         unused: [0; 2],
         name,
     };
-    // SAFETY: the opcode takes a `btrfs_ioctl_vol_args_v2`, which the kernel only reads; with this flag it reads an id where the
-    // name would be, and no pointer.
+    // SAFETY: the opcode takes a `btrfs_ioctl_vol_args_v2`, which the kernel only reads; with this flag it reads an id
+    // in place of the name, and no pointer.
     unsafe { ioctl(filesystem, Setter::<SNAP_DESTROY_V2, _>::new(args)) }?;
     Ok(())
 }
 
-/// Deletes what lies in the subvolume `top`, deepest first, by id: nothing inside is opened by name.
+/// Deletes the subvolumes nested in `top`, deepest first, by id: nothing inside is opened by name.
 fn delete_nested(filesystem: BorrowedFd<'_>, top: u64) -> io::Result<()> {
     let mut found = vec![top];
     let mut next = 0;
@@ -199,22 +199,22 @@ fn delete_nested(filesystem: BorrowedFd<'_>, top: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes everything to disk and has the kernel begin to free deleted subvolumes, for which it otherwise takes its time.
+/// Writes everything to disk, which also makes the kernel start freeing deleted subvolumes.
 pub fn sync(filesystem: impl AsFd) -> io::Result<()> {
     // SAFETY: the opcode takes no argument.
     unsafe { ioctl(filesystem, NoArg::<SYNC>::new()) }?;
     Ok(())
 }
 
-/// Begins to write what changed in the filesystem's trees, without waiting and without writing anybody's files. It makes the kernel go on with freeing
-/// deleted subvolumes, which it does half a minute later otherwise.
+/// Starts a transaction commit without waiting and without writing file data. It makes the kernel free deleted
+/// subvolumes now; otherwise it does so about 30 seconds later.
 pub fn start_commit(filesystem: impl AsFd) -> io::Result<()> {
-    // SAFETY: the opcode writes a `u64`, the number of the transaction, into the getter's own space.
+    // SAFETY: the opcode writes the transaction id, a `u64`, into the getter's own buffer.
     unsafe { ioctl(filesystem, Getter::<START_SYNC, u64>::new()) }?;
     Ok(())
 }
 
-/// Whether a subvolume is there, or deleted but not yet freed.
+/// Whether a subvolume exists, or is deleted but not yet freed.
 pub fn subvolume_exists(filesystem: impl AsFd, id: u64) -> io::Result<bool> {
     let mut found = false;
     search::each(filesystem.as_fd(), ROOT_TREE, id, ROOT_ITEM, |_, _| {

@@ -1,11 +1,11 @@
-//! What root inside a sandbox may do within it. Outside its user namespace none of this means anything.
+//! Capabilities of root inside a sandbox. They have no effect outside its user namespace.
 
 use rustix::thread::{CapabilitySet, CapabilitySets, remove_capability_from_bounding_set, set_capabilities};
 
 use crate::error::{During, Error};
 
-/// The set that Docker grants by default: enough for package managers, `sudo`, servers on low ports and `chroot`; nothing that mounts,
-/// traces other users, loads or configures.
+/// Docker's default set: enough for package managers, `sudo`, servers on low ports and `chroot`; none for mounting,
+/// tracing other users, loading modules or system configuration.
 pub const GRANTED: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FSETID)
@@ -21,7 +21,7 @@ pub const GRANTED: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::KILL)
     .union(CapabilitySet::AUDIT_WRITE);
 
-/// Gives up everything else, for this process and whatever it starts.
+/// Drops all other capabilities, for this process and its children.
 pub(crate) fn restrict() -> Result<(), Error> {
     for number in 0..64 {
         let one = CapabilitySet::from_bits_retain(1 << number);
@@ -30,7 +30,7 @@ pub(crate) fn restrict() -> Result<(), Error> {
         }
         match remove_capability_from_bounding_set(one) {
             Ok(()) => {}
-            // Past the last capability of this kernel.
+            // Beyond the last capability of this kernel.
             Err(rustix::io::Errno::INVAL) => break,
             Err(error) => return Err(error).during("drop a capability from the bounding set"),
         }

@@ -1,5 +1,5 @@
-//! Limits by cgroups: version 2 where the machine has its controllers, version 1 where it does not. On version 1 the controllers are in
-//! hierarchies of their own, and an empty version 2 hierarchy may be mounted beside them, which can still kill a whole group.
+//! Resource limits with cgroups: version 2 if it has the controllers, otherwise version 1. On version 1 each controller
+//! has its own hierarchy; a version 2 hierarchy without controllers may be mounted too, and can kill a whole group.
 
 mod freezer;
 
@@ -16,21 +16,21 @@ use crate::plan::CgroupDir;
 /// Scheduling period of the CPU limit, microseconds.
 const PERIOD_USEC: u64 = 100_000;
 
-/// Controllers of version 1 that we need. `cpu` and `cpuacct` may be one mount.
+/// Required controllers of version 1. `cpu` and `cpuacct` may share a mount.
 const V1_CONTROLLERS: [&str; 4] = ["cpu", "cpuacct", "memory", "pids"];
-/// The one that pauses sandboxes where there is nothing of version 2.
+/// The version 1 controller that freezes sandboxes if there is no version 2 hierarchy.
 const V1_FREEZER: &str = "freezer";
 
-/// The machine's cgroup trees, and our directory in each.
+/// The machine's cgroup hierarchies, and our directory in each.
 #[derive(Debug, Clone)]
 pub struct Cgroups {
     /// Our directories: controller name (empty for version 2) and path.
     homes: Vec<(String, PathBuf)>,
-    /// Whether limits are those of version 2.
+    /// Whether limits are set with version 2.
     unified: bool,
 }
 
-/// What a sandbox's cgroup counts.
+/// Resource usage of a sandbox's cgroup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time, microseconds.
@@ -39,12 +39,12 @@ pub struct Usage {
     pub memory: u64,
     /// Page cache, bytes.
     pub cache: u64,
-    /// Of that, files that are in memory alone, bytes.
+    /// Part of the page cache that exists only in memory (shared memory, tmpfs), bytes.
     pub shared: u64,
 }
 
 impl Cgroups {
-    /// Finds the machine's trees and makes our directory (`name`) in each.
+    /// Finds the machine's hierarchies and creates our directory (`name`) in each.
     pub fn open(name: &str) -> Result<Self, Error> {
         let mounts =
             fs::read_to_string("/proc/self/mountinfo").map_err(at("read", Path::new("/proc/self/mountinfo")))?;
@@ -92,7 +92,8 @@ impl Cgroups {
         for needed in V1_CONTROLLERS {
             if !v1.iter().any(|(c, _)| c == needed) {
                 return Err(Error::Unsupported(format!(
-                    "the cgroup controller `{needed}` is not available: mount cgroup version 2 at /sys/fs/cgroup (systemd does), or the version 1 controllers cpu, cpuacct, memory and pids"
+                    "the cgroup controller `{needed}` is not available: mount cgroup version 2 at \
+                     /sys/fs/cgroup (systemd does), or the version 1 controllers cpu, cpuacct, memory and pids"
                 )));
             }
         }
@@ -103,7 +104,7 @@ impl Cgroups {
         Ok(Self { homes: v1, unified: false })
     }
 
-    /// The version whose limits are in force.
+    /// The version that limits are set with.
     pub fn version(&self) -> u8 {
         if self.unified { 2 } else { 1 }
     }
@@ -114,7 +115,7 @@ impl Cgroups {
         self.homes.iter().find(|(c, _)| c == key).map(|(_, home)| home.join(id.as_str()))
     }
 
-    /// Makes a sandbox's cgroups with their limits, for the plan.
+    /// Creates a sandbox's cgroups with their limits, for the plan.
     pub fn create(&self, id: &SandboxId, limits: Resources) -> Result<Vec<CgroupDir>, Error> {
         let dirs: Vec<CgroupDir> = self
             .homes
@@ -145,7 +146,7 @@ impl Cgroups {
             let path = dir.join(file);
             fs::write(&path, value).map_err(at("write", &path))
         };
-        // Files that not every kernel has: swap accounting is optional.
+        // Optional files: not every kernel has swap accounting.
         let try_put = |controller: &str, file: &str, value: &str| match put(controller, file, value) {
             Err(Error::Path { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(()),
             Err(Error::Path { source, .. }) if source.kind() == ErrorKind::PermissionDenied => Ok(()),
@@ -159,7 +160,7 @@ impl Cgroups {
         } else {
             put("cpu", "cpu.cfs_period_us", &PERIOD_USEC.to_string())?;
             put("cpu", "cpu.cfs_quota_us", &quota.to_string())?;
-            // The one must never be above the other, so which goes first depends on the direction.
+            // One limit must never exceed the other, so the order depends on the direction.
             match put("memory", "memory.limit_in_bytes", &memory) {
                 Err(Error::Path { source, .. }) if source.kind() == ErrorKind::InvalidInput => {
                     try_put("memory", "memory.memsw.limit_in_bytes", &memory)?;
@@ -199,9 +200,9 @@ impl Cgroups {
         Ok(ids)
     }
 
-    /// Ends whatever runs in a sandbox's cgroups: the safety net behind killing its first process.
+    /// Kills all processes in a sandbox's cgroups: a fallback for killing its first process.
     pub fn kill(&self, id: &SandboxId) -> Result<(), Error> {
-        // Version 1 does not let frozen processes die.
+        // Frozen processes do not die on version 1.
         if self.homes.iter().any(|(c, _)| c == V1_FREEZER) {
             let _ = self.thaw(id);
         }
@@ -211,7 +212,7 @@ impl Cgroups {
             match fs::write(&switch, "1") {
                 Ok(()) => continue,
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                // Version 1 has no such file, and refuses to create one.
+                // Version 1 does not have this file, and refuses to create it.
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
                 Err(source) => return Err(at("write", &switch)(source)),
             }
@@ -224,7 +225,7 @@ impl Cgroups {
         Ok(())
     }
 
-    /// Removes a sandbox's cgroups. `Ok(false)` if something still runs in one; nothing there is fine.
+    /// Removes a sandbox's cgroups. `Ok(false)` if there are still processes; missing cgroups are fine.
     pub fn remove(&self, id: &SandboxId) -> Result<bool, Error> {
         let mut empty = true;
         for (_, home) in &self.homes {
@@ -239,14 +240,14 @@ impl Cgroups {
         Ok(empty)
     }
 
-    /// Removes our own directories, when no sandbox is left in them.
+    /// Removes our own directories if they contain no sandboxes.
     pub fn close(&self) {
         for (_, home) in &self.homes {
             let _ = fs::remove_dir(home);
         }
     }
 
-    /// What a sandbox uses.
+    /// Resource usage of a sandbox.
     pub fn usage(&self, id: &SandboxId) -> Result<Usage, Error> {
         let read = |controller: &str, file: &str| -> Result<String, Error> {
             let dir = self.dir(id, controller).ok_or_else(|| Error::Unsupported(format!("no {controller} cgroup")))?;
@@ -267,15 +268,15 @@ impl Cgroups {
         }
     }
 
-    /// Processes of a sandbox that were killed for lack of memory.
+    /// Number of processes of a sandbox killed by the OOM killer.
     pub fn oom_kills(&self, id: &SandboxId) -> u64 {
         let file = if self.unified { "memory.events" } else { "memory.oom_control" };
         let Some(dir) = self.dir(id, "memory") else { return 0 };
         fs::read_to_string(dir.join(file)).map(|t| field(&t, "oom_kill")).unwrap_or_default()
     }
 
-    /// A descriptor that reports when [`Cgroups::oom_kills`] may have changed: readable on version 1 (an event counter, to be read), with an
-    /// exceptional condition on version 2.
+    /// A descriptor that reports when [`Cgroups::oom_kills`] may have changed: on version 1 an eventfd that becomes
+    /// readable, on version 2 a file with an exceptional condition (`POLLPRI`).
     pub fn watch_oom(&self, id: &SandboxId) -> Result<OwnedFd, Error> {
         let dir = self.dir(id, "memory").ok_or_else(|| Error::Unsupported("no memory cgroup".into()))?;
         if self.unified {
@@ -305,7 +306,7 @@ fn make(dir: &Path) -> Result<(), Error> {
     }
 }
 
-/// Best effort: a controller that cannot be enabled shows as a missing file when a limit is set.
+/// Best effort: a controller that cannot be enabled shows up as a missing file when a limit is set.
 fn enable_controllers(dir: &Path) {
     for controller in ["+cpu", "+memory", "+pids", "+io"] {
         let _ = fs::write(dir.join("cgroup.subtree_control"), controller);

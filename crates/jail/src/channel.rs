@@ -1,5 +1,5 @@
-//! Messages with descriptors over a Unix socket: between the server and the launcher, and between the launcher and a sandbox's first
-//! process.
+//! Messages with descriptors over a Unix socket: between the server and the launcher, and between the launcher and a
+//! sandbox's first process.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -11,12 +11,12 @@ use rustix::net::{
     SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-/// The most descriptors in one message.
+/// Maximum number of descriptors per message.
 pub(crate) const MAX_FDS: usize = 32;
-/// The most bytes in one message.
+/// Maximum number of bytes per message.
 pub(crate) const MAX_BYTES: usize = 64 * 1024;
 
-/// Two connected ends that keep message boundaries and are closed on exec.
+/// A connected pair of sockets that keeps message boundaries, with close-on-exec.
 pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
 }
@@ -25,7 +25,7 @@ pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
 pub(crate) fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    // The space is rounded up, and could take one more than is received.
+    // The buffer is rounded up, and could hold one descriptor more than is received.
     if fds.len() > MAX_FDS || !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(Errno::TOOBIG);
     }

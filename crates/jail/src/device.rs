@@ -1,4 +1,4 @@
-//! A private `/dev`: a small tmpfs with the few harmless devices of the host bound into it, terminals and shared memory of its own.
+//! A private `/dev`: a small tmpfs with a few safe host devices bound into it, and its own terminals and shared memory.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 

@@ -1,4 +1,4 @@
-//! What can go wrong between the host's kernel and a sandbox.
+//! Errors of this crate.
 
 use std::path::PathBuf;
 
@@ -22,13 +22,13 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// The launcher answered with an error of its own or of the sandbox's first process.
+    /// The launcher returned an error of its own or of the sandbox's first process.
     #[error("{0}")]
     Launch(String),
-    /// The launcher is gone or does not speak the protocol.
+    /// The launcher has exited or violates the protocol.
     #[error("the launcher {0}")]
     Launcher(&'static str),
-    /// The machine lacks something.
+    /// The machine lacks a required feature.
     #[error("{0}")]
     Unsupported(String),
 }

@@ -1,5 +1,5 @@
-//! What the first process of a sandbox does from its clone to the exec of the guest. It runs in a copy of the launcher, from the
-//! first line with the sandbox's own ids.
+//! Setup of a sandbox's first process, from clone to exec of the guest. Runs in a copy of the launcher, with the
+//! sandbox's own ids from the start.
 
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -24,8 +24,8 @@ pub(crate) struct GuestFiles<'a> {
     pub(crate) ready: BorrowedFd<'a>,
 }
 
-/// Becomes the guest. `mounts` are the directories of [`Plan::directories`], with the sandbox's ids. Reports an error to the launcher through `status`
-/// and exits.
+/// Becomes the guest. `mounts` are the directories of [`Plan::directories`], with the sandbox's ids. On an error,
+/// reports it to the launcher through `status` and exits.
 pub(crate) fn become_guest(
     plan: &Plan,
     mounts: Vec<OwnedFd>,
@@ -34,7 +34,7 @@ pub(crate) fn become_guest(
     status: BorrowedFd<'_>,
     filters: &seccomp::Filters,
 ) -> ! {
-    // `place_descriptors` reuses the numbers for other files: nothing may be closed by its old owner.
+    // `place_descriptors` reuses the numbers for other files, so no previous owner may close them.
     let mounts = std::mem::ManuallyDrop::new(mounts);
     if let Err(error) = prepare(plan, &mounts, filters) {
         fail(status, &error);
@@ -55,11 +55,11 @@ pub(crate) fn become_guest(
 fn fail(status: BorrowedFd<'_>, error: &Error) -> ! {
     let cause = std::error::Error::source(error).map(|c| format!(": {c}")).unwrap_or_default();
     let _ = channel::send(status, format!("{error}{cause}").as_bytes(), &[]);
-    // SAFETY: ends this process at once; nothing of the launcher's that was copied into it may be run down.
+    // SAFETY: ends this process immediately; destructors of the launcher's state must not run in this copy.
     unsafe { libc::_exit(1) }
 }
 
-/// Where the guest's executable and the status socket are just before the exec, which closes both.
+/// Numbers of the guest's executable and the status socket before the exec, which closes both.
 const GUEST_FD: i32 = 7;
 const STATUS_FD: i32 = 8;
 
@@ -80,7 +80,7 @@ fn prepare(plan: &Plan, mounts: &[OwnedFd], filters: &seccomp::Filters) -> Resul
     let (root, mounts) = match (plan.root, mounts) {
         (RootSpec::Whole { .. }, [disk, mounts @ ..]) => (disk.as_fd(), mounts),
         (RootSpec::Overlay { .. }, [template_mount, disk_mount, mounts @ ..]) => {
-            // The kernel takes layers of an overlay only from this mount namespace.
+            // The kernel accepts overlay layers only from this mount namespace.
             attach(template_mount, template?).during("attach the template")?;
             attach(disk_mount, disk?).during("attach the disk")?;
             overlay = crate::root::overlay(template_mount.as_fd(), disk_mount.as_fd())?;
@@ -118,12 +118,12 @@ fn prepare(plan: &Plan, mounts: &[OwnedFd], filters: &seccomp::Filters) -> Resul
 
     limits()?;
     kernel::join_new_keyring().during("join a new keyring")?;
-    // Filters first: without `no_new_privs` installing them needs a capability that is then given up.
+    // Filters first: installing them without `no_new_privs` needs a capability that is dropped afterwards.
     filters.install().during("install the system call filter")?;
     capabilities::restrict()
 }
 
-/// Mounts a further directory inside.
+/// Mounts an additional directory.
 fn attach_mount(root: BorrowedFd<'_>, spec: &MountSpec, mount: BorrowedFd<'_>) -> Result<(), Error> {
     kernel::set_mount_attributes(mount, libc::MOUNT_ATTR_NOSUID, false, None).during("restrict a mount")?;
     if spec.read_only {
@@ -134,7 +134,7 @@ fn attach_mount(root: BorrowedFd<'_>, spec: &MountSpec, mount: BorrowedFd<'_>) -
 
 const ETC_FILES: [&str; 3] = ["resolv.conf", "hosts", "hostname"];
 
-/// Small files that are different in every sandbox, on a file system of their own that is not part of its disk.
+/// Small files specific to this sandbox, on a filesystem of their own that is not part of its disk.
 fn files(plan: &Plan) -> Result<OwnedFd, Error> {
     let files = filesystem("tmpfs", &[("mode", "0755"), ("size", "256k"), ("nr_inodes", "8")], INERT)?;
     let hostname = format!("{}\n", plan.id);
@@ -155,7 +155,7 @@ fn files(plan: &Plan) -> Result<OwnedFd, Error> {
 
 fn limits() -> Result<(), Error> {
     let set = |resource, wanted: u64| {
-        // Raising a hard limit takes a capability that not every host grants: never ask for more than there is.
+        // Raising a hard limit needs a capability that some hosts do not grant: never exceed the current limit.
         let hard = getrlimit(resource).maximum.unwrap_or(u64::MAX).min(wanted);
         setrlimit(resource, Rlimit { current: Some(hard), maximum: Some(hard) })
     };

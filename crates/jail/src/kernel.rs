@@ -1,4 +1,4 @@
-//! System calls that the crates we use do not wrap.
+//! System calls without a wrapper in our dependencies.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -25,7 +25,7 @@ pub(crate) enum Cloned {
 /// Clones this process into new namespaces.
 ///
 /// # Safety
-/// The process must be single-threaded: the child goes on in a copy of its memory.
+/// The process must be single-threaded: the child continues in a copy of its memory.
 pub(crate) unsafe fn clone_into(namespaces: u64) -> Result<Cloned, Errno> {
     let mut pidfd: libc::c_int = -1;
     let args = libc::clone_args {
@@ -58,14 +58,14 @@ pub(crate) fn enter_network(netns: BorrowedFd<'_>) -> Result<(), Errno> {
     check(i64::from(unsafe { libc::setns(netns.as_raw_fd(), libc::CLONE_NEWNET) })).map(drop)
 }
 
-/// Leaves the cgroup namespace for one rooted in the current cgroups.
+/// Enters a new cgroup namespace rooted at the current cgroups.
 pub(crate) fn unshare_cgroup() -> Result<(), Errno> {
     // SAFETY: the call takes a flag.
     check(i64::from(unsafe { libc::unshare(libc::CLONE_NEWCGROUP) })).map(drop)
 }
 
-/// `mount_setattr` on the mount behind a descriptor, optionally on all mounts below it, and optionally with the id mapping of a
-/// user namespace.
+/// `mount_setattr` on the mount behind a descriptor, optionally recursive, and optionally with the id mapping of a user
+/// namespace.
 pub(crate) fn set_mount_attributes(
     mount: BorrowedFd<'_>,
     attributes: u64,
@@ -94,7 +94,7 @@ pub(crate) fn set_mount_attributes(
     .map(drop)
 }
 
-/// Replaces this process by the program behind a descriptor.
+/// Replaces this process with the program behind a descriptor.
 pub(crate) fn execute(program: BorrowedFd<'_>, args: &[&CStr], env: &[&CStr]) -> Errno {
     let pointers = |texts: &[&CStr]| -> Vec<*const libc::c_char> {
         texts.iter().map(|t| t.as_ptr()).chain([std::ptr::null()]).collect()
@@ -114,23 +114,24 @@ pub(crate) fn execute(program: BorrowedFd<'_>, args: &[&CStr], env: &[&CStr]) ->
     check(result).err().unwrap_or(Errno::NOEXEC)
 }
 
-/// Starts a new session keyring, so that no key of another sandbox or the host can be reached.
+/// Starts a new session keyring, so that keys of other sandboxes or the host cannot be reached.
 pub(crate) fn join_new_keyring() -> Result<(), Errno> {
     const KEYCTL_JOIN_SESSION_KEYRING: libc::c_int = 1;
     // SAFETY: a null name asks for an anonymous keyring.
     match check(unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, std::ptr::null::<u8>()) }) {
-        // A kernel without keyrings has nothing to hide.
+        // Not an error: a kernel without keyrings has no keys to protect.
         Ok(_) | Err(Errno::NOSYS) => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Installs a seccomp program for this process and its children. Without `no_new_privs`, so that `sudo` goes on working inside; this
-/// needs `CAP_SYS_ADMIN` in the own user namespace.
+/// Installs a seccomp program for this process and its children. Without `no_new_privs`, so that `sudo` works inside;
+/// this needs `CAP_SYS_ADMIN` in its user namespace.
 pub(crate) fn install_filter(program: &[seccompiler::sock_filter]) -> Result<(), Errno> {
     let len = libc::c_ushort::try_from(program.len()).map_err(|_| Errno::INVAL)?;
     let fprog = libc::sock_fprog { len, filter: program.as_ptr().cast_mut().cast() };
-    // SAFETY: `seccompiler::sock_filter` has the kernel's layout; the program outlives the call, which does not write to it.
+    // SAFETY: `seccompiler::sock_filter` has the kernel's layout; the program outlives the call, which does not write
+    // to it.
     check(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const fprog) }).map(drop)
 }
 
@@ -140,7 +141,7 @@ pub(crate) fn close_from(first: u32) -> Result<(), Errno> {
     check(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) }).map(drop)
 }
 
-/// Puts a copy of a descriptor at a number.
+/// Duplicates a descriptor to a number.
 pub(crate) fn place(fd: impl AsFd, number: i32, keep_on_exec: bool) -> Result<(), Errno> {
     let flags = if keep_on_exec { 0 } else { libc::O_CLOEXEC };
     let raw = fd.as_fd().as_raw_fd();
@@ -155,9 +156,9 @@ pub(crate) fn place(fd: impl AsFd, number: i32, keep_on_exec: bool) -> Result<()
     check(i64::from(unsafe { libc::dup3(raw, number, flags) })).map(drop)
 }
 
-/// Copies a descriptor to a number of at least `floor`, out of the way of fixed numbers.
+/// Duplicates a descriptor to a number of at least `floor`, away from the fixed numbers.
 pub(crate) fn lift(fd: impl AsFd, floor: i32) -> Result<OwnedFd, Errno> {
-    // SAFETY: plain duplication; the result is new and owned by nobody else.
+    // SAFETY: plain duplication; the result is new and has no other owner.
     let raw = check(i64::from(unsafe { libc::fcntl(fd.as_fd().as_raw_fd(), libc::F_DUPFD_CLOEXEC, floor) }))?;
     #[allow(clippy::cast_possible_truncation)] // a descriptor is an int
     // SAFETY: as above.

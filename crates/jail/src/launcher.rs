@@ -1,8 +1,9 @@
-//! The launcher: a resident single-threaded process that clones sandboxes on request. The multi-threaded server never clones itself:
-//! code between clone and exec could deadlock on a lock that another thread held at the time of the clone.
+//! The launcher: a resident single-threaded process that clones sandboxes on request. The multi-threaded server never
+//! clones itself: code between clone and exec could deadlock on a lock that another thread held at the time of the
+//! clone.
 //!
-//! This file is the server's handle; `launcher/serve.rs` is the process. They share a socket: a request is a [`Plan`] with its descriptors,
-//! an answer names the sandbox. A running sandbox does not depend on the launcher.
+//! This file is the server's handle; `launcher/serve.rs` is the process. They communicate over a socket: a request is a
+//! [`Plan`] with its descriptors, a response names the sandbox. A running sandbox does not depend on the launcher.
 
 mod serve;
 
@@ -21,19 +22,19 @@ use crate::plan::{Answer, Descriptors, Plan};
 
 pub use serve::main;
 
-/// A sandbox's first process, right after its start.
+/// A sandbox's first process, just started.
 #[derive(Debug)]
 pub struct Launched {
     /// Its pid on the host.
     pub pid: i32,
-    /// A descriptor of it.
+    /// Its pidfd.
     pub pidfd: OwnedFd,
 }
 
-/// Callback for the launcher's answer. Called on the launcher's reader thread: must not block.
+/// Callback for the launcher's response. Called on the launcher's reader thread: must not block.
 pub type Reply = Box<dyn FnOnce(Result<Launched, Error>) + Send>;
 
-/// The server's handle of the launcher. Restarts it if it died.
+/// The server's handle to the launcher. Restarts it if it has died.
 pub struct Launcher {
     program: PathBuf,
     guest: Option<PathBuf>,
@@ -65,7 +66,7 @@ impl Launcher {
     fn request(&self, plan: &Plan, fds: &Descriptors<'_>, reply: Reply) -> Result<(), (Error, Reply)> {
         let bytes = match serde_json::to_vec(plan) {
             Ok(bytes) if bytes.len() <= channel::MAX_BYTES => bytes,
-            _ => return Err((Error::Launcher("cannot take a plan of this size"), reply)),
+            _ => return Err((Error::Launcher("does not accept a plan of this size"), reply)),
         };
         let mut running = self.lock();
         let gone = |running: &mut Running| !matches!(running.process.try_wait(), Ok(None));
@@ -81,7 +82,7 @@ impl Launcher {
             Ok(()) => Ok(()),
             Err(error) => match lock(&current.waiting).remove(&plan.id) {
                 Some(reply) => Err((error, reply)),
-                // The reader thread noticed first that the launcher is gone, and has called it.
+                // The reader thread noticed first that the launcher is gone, and has called the callback.
                 None => Ok(()),
             },
         }
@@ -115,7 +116,7 @@ impl Launcher {
 impl Drop for Launcher {
     fn drop(&mut self) {
         if let Some(mut running) = self.lock().take() {
-            // The launcher ends when its socket does.
+            // The launcher exits when its socket is closed.
             let _ = rustix::net::shutdown(&*running.socket, rustix::net::Shutdown::Both);
             let _ = running.process.wait();
         }

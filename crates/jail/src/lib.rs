@@ -1,5 +1,5 @@
-//! The host kernel's side of a sandbox: namespaces, mounts, cgroups, seccomp, capabilities, btrfs; and the launcher, the small
-//! single-threaded process that clones sandboxes. On the host, only this crate contains `unsafe`.
+//! Host kernel interfaces of a sandbox: namespaces, mounts, cgroups, seccomp, capabilities, btrfs; and the launcher,
+//! the small single-threaded process that clones sandboxes. On the host, only this crate contains `unsafe`.
 
 pub mod btrfs;
 pub mod capabilities;

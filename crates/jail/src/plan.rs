@@ -1,4 +1,5 @@
-//! What the server sends to the launcher for one sandbox. Descriptors are sent in the same message; the plan refers to them by index.
+//! Launch request from the server to the launcher. Descriptors are sent in the same message; the plan refers to them by
+//! index.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::channel::MAX_FDS;
 use crate::error::Error;
 
-/// Host ids of one sandbox: 65,536 from `base` on.
+/// Host ids of one sandbox: 65,536 ids starting at `base`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UidRange {
     /// The host id of root inside.
@@ -92,7 +93,7 @@ pub struct GuestFds {
     pub ready: FdIndex,
 }
 
-/// One sandbox to launch.
+/// A sandbox to launch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     /// Its id, which is also its host name.
@@ -101,7 +102,8 @@ pub struct Plan {
     pub uids: UidRange,
     /// Cgroups that its first process joins.
     pub cgroups: Vec<CgroupDir>,
-    /// A directory on the host with the empty directories `template`, `disk` and `root`, used as mount points during setup.
+    /// A directory on the host with the empty directories `template`, `disk` and `root`, used as mount points during
+    /// setup.
     pub staging: PathBuf,
     /// Its network namespace.
     pub network: FdIndex,
@@ -136,7 +138,7 @@ impl<'a> Descriptors<'a> {
     /// Adds a descriptor; the plan refers to it by the index. One message carries a bounded number of them.
     pub fn add(&mut self, fd: BorrowedFd<'a>) -> Result<FdIndex, Error> {
         let index = u8::try_from(self.0.len()).ok().filter(|_| self.0.len() < MAX_FDS);
-        let index = index.ok_or(Error::Launcher("cannot take so many descriptors in one plan"))?;
+        let index = index.ok_or(Error::Launcher("does not accept this many descriptors in one plan"))?;
         self.0.push(fd);
         Ok(FdIndex(index))
     }
@@ -161,20 +163,18 @@ impl Received {
     }
 }
 
-/// The launcher's answer.
+/// The launcher's response.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
-    /// The sandbox's first process runs the guest; its pidfd is sent with this.
+    /// The sandbox's first process runs the guest; its pidfd is sent with this message.
     Launched {
-        /// The sandbox.
         id: SandboxId,
         /// Its pid on the host.
         pid: i32,
     },
-    /// It could not be launched; nothing of it is left.
+    /// It could not be launched, and was cleaned up.
     Failed {
-        /// The sandbox.
         id: SandboxId,
         /// The step and its error.
         message: String,

@@ -1,11 +1,11 @@
-//! Processes that are not our children: told apart by pid and start time, watched and ended by descriptor.
+//! Processes that are not our children: identified by pid and start time, watched and killed by pidfd.
 
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// A process as it can be written down: a pid alone may meanwhile belong to another.
+/// A persistent identity of a process: a pid alone may have been reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ProcessName {
     pub pid: i32,
@@ -14,26 +14,26 @@ pub struct ProcessName {
 }
 
 impl ProcessName {
-    /// Names a living process.
+    /// The identity of a running process.
     pub fn of(pid: i32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         Some(Self { pid, started: start_time(&stat)? })
     }
 
-    /// Opens the process, if it is still the same one.
+    /// Opens a pidfd, if it is still the same process.
     pub fn open(self) -> Option<OwnedFd> {
         let fd = pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::NONBLOCK).ok()?;
-        // Opened first, then compared: from here on the descriptor means the process that was compared.
+        // Open first, then compare: from here on the pidfd refers to the process that was compared.
         (Self::of(self.pid)? == self).then_some(fd)
     }
 }
 
-/// The 22nd field of `/proc/<pid>/stat`; the second is a name in parentheses that may contain anything.
+/// Field 22 of `/proc/<pid>/stat`; field 2 is a name in parentheses that may contain anything.
 fn start_time(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-/// Ends a process at once. If it is the first of a pid namespace, everything in that ends with it.
+/// Kills a process. If it is the first of a pid namespace, the kernel kills all others in it too.
 pub fn kill(pidfd: impl AsFd) -> Result<(), Errno> {
     match pidfd_send_signal(pidfd, Signal::KILL) {
         Ok(()) | Err(Errno::SRCH) => Ok(()),

@@ -1,4 +1,4 @@
-//! The sandbox's own `/proc`, with what belongs to the host hidden or read-only.
+//! The sandbox's own `/proc`, with host information hidden or read-only.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use crate::error::{During, Error};
 use crate::root::{INERT, attach, copy_tree, directory, filesystem, make_read_only};
 
-/// Hidden: files appear empty, directories too.
+/// Masked: files and directories appear empty.
 const MASKED: [&str; 14] = [
     "acpi",
     "asound",
@@ -26,11 +26,11 @@ const MASKED: [&str; 14] = [
     "timer_stats",
 ];
 
-/// Readable, not writable.
+/// Read-only.
 const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
 
-/// Mounts `/proc`. Must be called as the first process of the new pid namespace, while the host's `/proc` is still fully visible (the
-/// kernel refuses a new one otherwise), with the sandbox's `/dev` and the file that becomes its boot id.
+/// Mounts `/proc`. Must be called as the first process of the new pid namespace, while the host's `/proc` is still
+/// fully visible (otherwise the kernel refuses a new one), with the sandbox's `/dev` and the file for its boot id.
 pub(crate) fn mount(root: BorrowedFd<'_>, dev: BorrowedFd<'_>, boot_id: BorrowedFd<'_>) -> Result<OwnedFd, Error> {
     let target = directory(root, "proc")?;
     let proc = filesystem("proc", &[], INERT)?;

@@ -1,5 +1,5 @@
-//! A sandbox's root filesystem: an overlay of the shared template and its own disk, made in its own user namespace. Everything is done by
-//! descriptor with the new mount API, so that nothing in a hostile image can redirect a mount.
+//! A sandbox's root filesystem: an overlay of the shared template and its own disk, mounted in its own user namespace.
+//! Everything is done by descriptor with the new mount API, so that a hostile image cannot redirect a mount.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -14,12 +14,12 @@ use rustix::mount::{
 use crate::error::{During, Error};
 use crate::kernel;
 
-/// Flags of file systems that hold no programs and no devices.
+/// Flags of filesystems without programs and devices.
 pub(crate) const INERT: MountAttrFlags =
     MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV).union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
 
-/// A copy of the mount at a directory in which ids are those of the sandbox. On disk they stay unshifted, so that a disk can move
-/// between id ranges and templates are shared.
+/// An idmapped copy of the mount at a directory. Ids on disk stay unshifted, so that a disk can move between id ranges
+/// and templates can be shared.
 pub(crate) fn idmapped(dir: BorrowedFd<'_>, user_namespace: BorrowedFd<'_>) -> Result<OwnedFd, Error> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
     let tree = open_tree(dir, "", flags).during("clone the mount of a layer")?;
@@ -28,12 +28,13 @@ pub(crate) fn idmapped(dir: BorrowedFd<'_>, user_namespace: BorrowedFd<'_>) -> R
     Ok(tree)
 }
 
-/// Mounts the overlay. `template` and `disk` are idmapped mounts; called inside the sandbox's user and mount namespaces.
+/// Mounts the overlay. `template` and `disk` are idmapped mounts; called inside the sandbox's user and mount
+/// namespaces.
 pub(crate) fn overlay(template: BorrowedFd<'_>, disk: BorrowedFd<'_>) -> Result<OwnedFd, Error> {
     use std::os::fd::AsRawFd;
     let (lower, disk) = (template.as_raw_fd(), disk.as_raw_fd());
     let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).during("open an overlay")?;
-    // Names by descriptor: nothing of the host's paths shows in the mount table inside.
+    // Layers are named by descriptor, so that host paths do not show up in the mount table inside.
     let options = [
         ("source", "cabana".to_owned()),
         ("lowerdir", format!("/proc/self/fd/{lower}")),
@@ -48,7 +49,7 @@ pub(crate) fn overlay(template: BorrowedFd<'_>, disk: BorrowedFd<'_>) -> Result<
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_NODEV).during("mount the overlay")
 }
 
-/// A new file system of a kind that needs no device, not attached yet.
+/// A new filesystem that needs no device, not attached yet.
 pub(crate) fn filesystem(
     kind: &'static str,
     options: &[(&str, &str)],
@@ -66,7 +67,7 @@ pub(crate) fn filesystem(
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes).during(kind)
 }
 
-/// Attaches a mount on what a descriptor points to.
+/// Attaches a mount to the directory or file behind a descriptor.
 pub(crate) fn attach(mount: impl AsFd, target: impl AsFd) -> Result<(), Errno> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(mount, "", target, "", flags)
@@ -84,13 +85,13 @@ pub(crate) fn copy_tree(dir: impl AsFd, path: &str, recursive: bool) -> Result<O
     open_tree(dir, path, flags)
 }
 
-/// Makes a mount read-only, with everything below it.
+/// Makes a mount read-only, recursively.
 pub(crate) fn make_read_only(mount: impl AsFd) -> Result<(), Errno> {
     kernel::set_mount_attributes(mount.as_fd(), libc::MOUNT_ATTR_RDONLY, true, None)
 }
 
-/// A directory directly below another one; made if it is missing, and put in place of anything else of that name (a link in the image
-/// that would lead elsewhere).
+/// A directory directly below another one; created if it is missing, and replaces anything else of that name (such as a
+/// link in the image that would lead elsewhere).
 pub(crate) fn directory(parent: impl AsFd, name: &'static str) -> Result<OwnedFd, Error> {
     let open =
         || openat(&parent, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
@@ -106,7 +107,7 @@ pub(crate) fn directory(parent: impl AsFd, name: &'static str) -> Result<OwnedFd
     open().during(name)
 }
 
-/// A place for a regular file directly below a directory; made empty if it is missing or something else.
+/// A regular file directly below a directory, as a mount point; created empty if it is missing or something else.
 pub(crate) fn file(parent: impl AsFd, name: &'static str) -> Result<OwnedFd, Error> {
     let path = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     if let Ok(fd) = openat(&parent, name, path, Mode::empty()) {
@@ -122,13 +123,14 @@ pub(crate) fn file(parent: impl AsFd, name: &'static str) -> Result<OwnedFd, Err
     openat(&parent, name, path, Mode::empty()).during(name)
 }
 
-/// A directory at any depth of the image, links followed within the root only.
+/// A directory at any depth of the image; links are followed within the root only.
 pub(crate) fn within(root: impl AsFd, path: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY;
     beneath::open(root, path, flags, Mode::empty(), Resolve::InRoot)
 }
 
-/// A directory at an absolute path of the image, links followed within the root only; missing directories are created.
+/// A directory at an absolute path of the image; links are followed within the root only, and missing directories are
+/// created.
 pub(crate) fn directory_at(root: impl AsFd, path: &str) -> Result<OwnedFd, Error> {
     const STEP: &str = "make the target of a mount";
     let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();

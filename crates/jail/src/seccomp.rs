@@ -1,9 +1,10 @@
-//! Which system calls programs inside a sandbox may make: an allow-list in the manner of container runtimes, tightened.
+//! System calls allowed inside a sandbox: an allow-list similar to that of container runtimes, but stricter.
 //!
-//! Three programs are stacked, because one has only one way to refuse. The first allows what is listed and answers the rest with `EPERM`; the second
-//! answers `ENOSYS` for `clone3` (its flags cannot be inspected, and libraries then fall back to `clone`) and for calls newer than
-//! this list, so that programs fall back too; the third answers `EAFNOSUPPORT` for the sockets that the first refuses, because `sudo` and others take
-//! it for a kernel without them, and go on. Foreign architectures (32-bit, x32) are killed.
+//! Three programs are stacked, because each can refuse in only one way. The first allows the listed calls and returns
+//! `EPERM` for the rest. The second returns `ENOSYS` for `clone3` (its flags cannot be inspected, and libraries then
+//! fall back to `clone`) and for calls newer than this list, so that programs fall back too. The third returns
+//! `EAFNOSUPPORT` for the sockets that the first refuses, because `sudo` and others then assume a kernel without them,
+//! and continue. Foreign architectures (32-bit, x32) are killed.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +17,13 @@ use seccompiler::{
 use crate::Error;
 use crate::kernel;
 
-/// The compiled programs, in the order of installing: of several refusals the one installed last is answered.
+/// The compiled programs in order of installation: if several refuse, the last one installed determines the error.
 pub struct Filters {
     programs: [BpfProgram; 3],
 }
 
 impl Filters {
-    /// Compiles them (some milliseconds: once per launcher).
+    /// Compiles the programs. Takes some milliseconds; done once per launcher.
     pub fn compile() -> Result<Self, Error> {
         let unsupported = |e: &dyn std::fmt::Display| Error::Unsupported(format!("the system call filter: {e}"));
         let program = |rules, otherwise, listed| -> Result<BpfProgram, Error> {
@@ -43,7 +44,7 @@ impl Filters {
         })
     }
 
-    /// Installs them for this process and all it starts.
+    /// Installs the programs for this process and its children.
     pub(crate) fn install(&self) -> Result<(), Errno> {
         self.programs.iter().try_for_each(|program| kernel::install_filter(program))
     }
@@ -56,7 +57,7 @@ const TARGET: TargetArch = TargetArch::aarch64;
 
 type Rules = BTreeMap<i64, Vec<Rule>>;
 
-/// Newer than the newest call that this list knows.
+/// First number after the newest call in this list.
 const NEWER: std::ops::Range<i64> = 463..520;
 
 fn absent() -> Rules {
@@ -65,7 +66,7 @@ fn absent() -> Rules {
     rules
 }
 
-/// Flags of `clone` and `unshare` that make namespaces.
+/// Flags of `clone` and `unshare` that create namespaces.
 const NAMESPACES: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWUTS
@@ -75,7 +76,7 @@ const NAMESPACES: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWNET) as u64;
 const CLONE_NEWTIME: u64 = 0x80;
 
-/// Socket families that are open in full.
+/// Socket families that are allowed without restrictions.
 const FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
 
 fn argument(index: u8, op: Op, value: i32) -> Result<Condition, seccompiler::BackendError> {
@@ -107,7 +108,7 @@ fn allowed() -> Result<Rules, seccompiler::BackendError> {
     rules.insert(libc::SYS_socket, sockets);
     rules.insert(libc::SYS_socketpair, vec![Rule::new(vec![argument(0, Op::Eq, libc::AF_UNIX)?])?]);
 
-    // Pushing input into a terminal is how a program inside could type for whoever looks at it.
+    // Injecting terminal input would let a program inside type commands on the terminal of the user attached to it.
     let not = |value: u64| Condition::new(1, Len::Dword, Op::Ne, value);
     rules.insert(libc::SYS_ioctl, vec![Rule::new(vec![not(libc::TIOCSTI)?, not(libc::TIOCLINUX)?])?]);
 
@@ -166,8 +167,8 @@ const ALLOWED: &[i64] = calls! {
     SYS_utimensat SYS_utimes SYS_vfork SYS_vmsplice SYS_wait4 SYS_waitid SYS_write SYS_writev
 };
 
-/// Allowed as well; younger than the names above, and numbered alike on all architectures: `cachestat`, `map_shadow_stack`, `futex_wake`, `futex_wait`,
-/// `futex_requeue`.
+/// Also allowed: newer calls with the same number on all architectures: `cachestat`, `map_shadow_stack`, `futex_wake`,
+/// `futex_wait`, `futex_requeue`.
 const ALLOWED_BY_NUMBER: [i64; 5] = [451, 453, 454, 455, 456];
 
 #[cfg(test)]

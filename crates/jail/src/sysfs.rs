@@ -1,4 +1,4 @@
-//! A `/sys` that shows the processors and the sandbox's own cgroups, read-only, and nothing else: the real one would show the host's
+//! A read-only `/sys` that shows only the processors and the sandbox's own cgroups: the real one would show the host's
 //! network interfaces and devices.
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,7 +11,7 @@ use crate::error::{During, Error};
 use crate::plan::CgroupDir;
 use crate::root::{INERT, attach, copy_tree, directory, filesystem, make_read_only};
 
-/// What of the host's `/sys` is shown.
+/// Parts of the host's `/sys` that are shown.
 const SHOWN: [&[&str]; 2] = [&["devices", "system", "cpu"], &["kernel", "mm", "transparent_hugepage"]];
 
 /// Mounts `/sys`. The host's must still be visible.
@@ -30,7 +30,7 @@ pub(crate) fn mount(root: BorrowedFd<'_>, cgroups: &[CgroupDir]) -> Result<(), E
             None => {}
         }
     }
-    // Last, and for this mount alone: what is shown is read-only by itself.
+    // Last, and only for this mount: the mounts below it are read-only already.
     crate::kernel::set_mount_attributes(sys.as_fd(), MountAttrFlags::MOUNT_ATTR_RDONLY.bits().into(), false, None)
         .during("make /sys read-only")
 }

@@ -1,7 +1,7 @@
 //! Disk limits: quota groups of subvolumes.
 //!
-//! Simple quotas (kernel 6.7) charge an extent to the subvolume that wrote it and cost nothing to keep; ordinary ones follow
-//! every reference, and slow down with many snapshots. Limits bind the same way in both.
+//! Simple quotas (kernel 6.7) charge an extent to the subvolume that wrote it and have no overhead; regular ones track
+//! every reference, and slow down with many snapshots. Limits work the same way in both.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -65,7 +65,7 @@ struct CreateArgs {
 
 const QUOTA_CTL: u32 = opcode::read_write::<ControlArgs>(super::MAGIC, 40);
 const QGROUP_CREATE: u32 = opcode::write::<CreateArgs>(super::MAGIC, 42);
-/// The header says "read", but the kernel reads it from us.
+/// The header declares "read", but the kernel reads from our memory.
 const QGROUP_LIMIT: u32 = opcode::read::<LimitArgs>(super::MAGIC, 43);
 
 impl Limit {
@@ -92,18 +92,16 @@ impl Inherit {
     }
 }
 
-/// Which kind of quotas a filesystem has.
+/// Kind of quotas of a filesystem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuotaState {
-    /// None.
     Off,
-    /// Simple quotas.
     Simple,
-    /// Ordinary quota groups.
+    /// Regular quota groups.
     Full,
 }
 
-/// What a quota group uses, as of the filesystem's last commit.
+/// Usage of a quota group, as of the filesystem's last commit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes that count against its limit.
@@ -112,7 +110,7 @@ pub struct Usage {
     pub exclusive: u64,
 }
 
-/// Which kind of quotas is on.
+/// The kind of quotas that is enabled.
 pub fn quota_state(filesystem: impl AsFd) -> io::Result<QuotaState> {
     let mut state = QuotaState::Off;
     let read = search::each(filesystem.as_fd(), QUOTA_TREE, 0, QGROUP_STATUS, |_, item| {
@@ -125,14 +123,14 @@ pub fn quota_state(filesystem: impl AsFd) -> io::Result<QuotaState> {
         Ok(())
     });
     match read {
-        // Without quotas there is no such tree.
+        // The quota tree does not exist without quotas.
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(QuotaState::Off),
         Err(e) => Err(e),
         Ok(()) => Ok(state),
     }
 }
 
-/// Turns quotas on, simple ones where the kernel has them. Quotas that are on are left as they are.
+/// Enables quotas, simple ones if the kernel supports them. Existing quotas are not changed.
 pub fn enable_quota(filesystem: impl AsFd) -> io::Result<QuotaState> {
     let fd = filesystem.as_fd();
     let state = quota_state(fd)?;
@@ -152,7 +150,7 @@ fn control(filesystem: impl AsFd, command: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Limits the bytes that a subvolume may refer to; writes beyond fail with `EDQUOT`.
+/// Limits the referenced bytes of a subvolume; writes beyond the limit fail with `EDQUOT`.
 pub fn set_limit(filesystem: impl AsFd, subvolume: u64, bytes: u64) -> io::Result<()> {
     let args = LimitArgs { group: subvolume, limit: Limit::referenced(bytes) };
     // SAFETY: the opcode takes a `btrfs_ioctl_qgroup_limit_args`, which the kernel only reads.
@@ -160,12 +158,12 @@ pub fn set_limit(filesystem: impl AsFd, subvolume: u64, bytes: u64) -> io::Resul
     Ok(())
 }
 
-/// What a subvolume uses; `None` if it has no quota group.
+/// Usage of a subvolume; `None` if it has no quota group.
 pub fn usage(filesystem: impl AsFd, subvolume: u64) -> io::Result<Option<Usage>> {
     Ok(qgroups_from(filesystem, subvolume, Some(subvolume))?.pop().map(|(_, usage)| usage))
 }
 
-/// The quota groups of all subvolumes, by subvolume id, also those whose subvolume is gone.
+/// The quota groups of all subvolumes by subvolume id, including those of deleted subvolumes.
 pub fn qgroups(filesystem: impl AsFd) -> io::Result<Vec<(u64, Usage)>> {
     qgroups_from(filesystem, 0, None)
 }
@@ -187,8 +185,8 @@ fn qgroups_from(filesystem: impl AsFd, from: u64, only: Option<u64>) -> io::Resu
     }
 }
 
-/// Removes the quota group of a subvolume that is gone. `false`: not yet, because the kernel is still freeing the subvolume, or
-/// snapshots of it still hold what it wrote. One that is not there counts as removed.
+/// Removes the quota group of a deleted subvolume. Returns `false` if the kernel is still freeing the subvolume, or if
+/// snapshots still reference its data. A missing group counts as removed.
 pub fn remove_qgroup(filesystem: impl AsFd, subvolume: u64) -> io::Result<bool> {
     let args = CreateArgs { create: 0, group: subvolume };
     // SAFETY: the opcode takes a `btrfs_ioctl_qgroup_create_args`, which the kernel only reads.

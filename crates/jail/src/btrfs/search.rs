@@ -1,4 +1,4 @@
-//! Reading the filesystem's own trees.
+//! Searches of the filesystem's metadata trees.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 
 use rustix::ioctl::{Updater, ioctl, opcode};
 
-/// `struct btrfs_ioctl_search_args` with its key spread out.
+/// `struct btrfs_ioctl_search_args` with its key inlined.
 #[repr(C)]
 struct SearchArgs {
     tree: u64,
@@ -28,7 +28,7 @@ const TREE_SEARCH: u32 = opcode::read_write::<SearchArgs>(super::MAGIC, 17);
 const HEADER: usize = 32;
 const _: () = assert!(size_of::<SearchArgs>() == 4096);
 
-/// Calls `visit(offset, content)` for every item of one object and type. A tree that is not there is `NotFound`.
+/// Calls `visit(offset, content)` for every item of one object and type. `NotFound` if the tree does not exist.
 pub(super) fn each(
     filesystem: BorrowedFd<'_>,
     tree: u64,
@@ -87,12 +87,12 @@ pub(super) fn each_between(
     Ok(())
 }
 
-/// The first eight bytes as a number in the byte order of search headers.
+/// The first eight bytes as a number in native byte order, as in search headers.
 fn word(bytes: &[u8]) -> io::Result<u64> {
     bytes.first_chunk().map(|b| u64::from_ne_bytes(*b)).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// The n-th eight bytes as a number in the byte order of the disk.
+/// The n-th eight bytes as a number in on-disk byte order.
 pub(super) fn disk_word(item: &[u8], n: usize) -> io::Result<u64> {
     let bytes = item.get(n * 8..).and_then(<[u8]>::first_chunk);
     bytes.map(|b| u64::from_le_bytes(*b)).ok_or_else(|| io::ErrorKind::InvalidData.into())

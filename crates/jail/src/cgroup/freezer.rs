@@ -1,5 +1,5 @@
-//! Making all processes of a sandbox stand still: by version 2's `cgroup.freeze`, which a machine with version 1 limits may have beside
-//! them, else by version 1's freezer.
+//! Freezes all processes of a sandbox: with version 2's `cgroup.freeze`, which a machine with version 1 limits may have
+//! too, otherwise with version 1's freezer.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -12,23 +12,23 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::{Cgroups, at, field};
 use crate::Error;
 
-/// A process that waits for a disk cannot be frozen before it has its answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How often version 1, which gives no signal, is asked.
-const ASK_AGAIN: Duration = Duration::from_micros(500);
+/// Timeout: a process in uninterruptible disk wait cannot be frozen until its I/O completes.
+const FREEZE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Polling interval on version 1, which has no notification.
+const POLL_INTERVAL: Duration = Duration::from_micros(500);
 
-/// The switch of one sandbox.
-enum Switch {
-    /// The directory of version 2.
-    Modern(PathBuf),
-    /// The directory of version 1's freezer.
-    Old(PathBuf),
+/// The freezer of one sandbox.
+enum Freezer {
+    /// Directory of version 2.
+    V2(PathBuf),
+    /// Directory of version 1's freezer.
+    V1(PathBuf),
 }
 
 impl Cgroups {
-    fn switch(&self, id: &SandboxId) -> Result<Switch, Error> {
+    fn freezer(&self, id: &SandboxId) -> Result<Freezer, Error> {
         let home = |name: &str| self.homes.iter().find(|(c, _)| c == name).map(|(_, home)| home.join(id.as_str()));
-        home("").map(Switch::Modern).or_else(|| home("freezer").map(Switch::Old)).ok_or_else(|| {
+        home("").map(Freezer::V2).or_else(|| home("freezer").map(Freezer::V1)).ok_or_else(|| {
             Error::Unsupported(
                 "sandboxes cannot be paused with their memory: mount cgroup version 2, or version 1's freezer".into(),
             )
@@ -40,48 +40,48 @@ impl Cgroups {
         self.homes.iter().any(|(c, _)| c.is_empty() || c == "freezer")
     }
 
-    /// Makes every process of a sandbox stand still, and returns when they do. Blocks.
+    /// Freezes all processes of a sandbox, and returns when they are frozen. Blocks.
     pub fn freeze(&self, id: &SandboxId) -> Result<(), Error> {
-        let deadline = Instant::now() + PATIENCE;
-        match self.switch(id)? {
-            Switch::Modern(dir) => {
+        let deadline = Instant::now() + FREEZE_TIMEOUT;
+        match self.freezer(id)? {
+            Freezer::V2(dir) => {
                 put(&dir.join("cgroup.freeze"), "1")?;
                 await_frozen(&dir.join("cgroup.events"), deadline)
             }
-            Switch::Old(dir) => {
+            Freezer::V1(dir) => {
                 let path = dir.join("freezer.state");
                 put(&path, "FROZEN")?;
                 while fs::read_to_string(&path).map_err(at("read", &path))?.trim() != "FROZEN" {
                     if Instant::now() > deadline {
                         return Err(at("freeze", &dir)(ErrorKind::TimedOut.into()));
                     }
-                    std::thread::sleep(ASK_AGAIN);
+                    std::thread::sleep(POLL_INTERVAL);
                 }
                 Ok(())
             }
         }
     }
 
-    /// Lets the processes of a sandbox go on; those that were not frozen just do.
+    /// Thaws the processes of a sandbox. Idempotent.
     pub fn thaw(&self, id: &SandboxId) -> Result<(), Error> {
-        match self.switch(id)? {
-            Switch::Modern(dir) => put(&dir.join("cgroup.freeze"), "0"),
-            Switch::Old(dir) => put(&dir.join("freezer.state"), "THAWED"),
+        match self.freezer(id)? {
+            Freezer::V2(dir) => put(&dir.join("cgroup.freeze"), "0"),
+            Freezer::V1(dir) => put(&dir.join("freezer.state"), "THAWED"),
         }
     }
 
-    /// Whether every process of a sandbox stands still.
+    /// Whether all processes of a sandbox are frozen.
     pub fn is_frozen(&self, id: &SandboxId) -> bool {
-        match self.switch(id) {
-            Ok(Switch::Modern(dir)) => {
+        match self.freezer(id) {
+            Ok(Freezer::V2(dir)) => {
                 field(&fs::read_to_string(dir.join("cgroup.events")).unwrap_or_default(), "frozen") == 1
             }
-            Ok(Switch::Old(dir)) => fs::read_to_string(dir.join("freezer.state")).is_ok_and(|t| t.trim() == "FROZEN"),
+            Ok(Freezer::V1(dir)) => fs::read_to_string(dir.join("freezer.state")).is_ok_and(|t| t.trim() == "FROZEN"),
             Err(_) => false,
         }
     }
 
-    /// Asks the kernel to free or swap out what it can of a frozen sandbox's memory. Best effort: what it can do depends on the machine.
+    /// Asks the kernel to free or swap out memory of a frozen sandbox. Best effort.
     pub fn reclaim(&self, id: &SandboxId) {
         let Some(dir) = self.dir(id, "memory") else { return };
         if self.unified {
@@ -97,7 +97,7 @@ fn put(path: &Path, value: &str) -> Result<(), Error> {
     fs::write(path, value).map_err(at("write", path))
 }
 
-/// The kernel raises an exceptional condition on the file whenever it changes.
+/// Waits for the kernel's notification (`POLLPRI`) on the file.
 fn await_frozen(path: &Path, deadline: Instant) -> Result<(), Error> {
     use std::io::{Read, Seek};
     let mut file = fs::File::open(path).map_err(at("open", path))?;

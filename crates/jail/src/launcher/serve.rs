@@ -22,7 +22,8 @@ use crate::process;
 use crate::root::idmapped;
 use crate::seccomp::Filters;
 
-/// Namespaces of a sandbox that are made by its clone. The network's is prepared beforehand, the cgroup's is made when the process is in its cgroups.
+/// Namespaces created by the clone. The network namespace is prepared beforehand; the cgroup namespace is created when
+/// the process is in its cgroups.
 const NAMESPACES: u64 =
     (libc::CLONE_NEWUSER | libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC) as u64
         | CLONE_NEWTIME;
@@ -112,7 +113,7 @@ impl Process {
 
     fn launch(&self, plan: &Plan, fds: &Received) -> Result<Pending, Error> {
         let (ours, theirs) = channel::pair().during("make a status socket")?;
-        // All of them before the clone: nothing is left of a plan that lacks one.
+        // Resolve all descriptors before the clone, so that a plan that lacks one leaves nothing behind.
         let directories: Vec<BorrowedFd<'_>> =
             plan.directories().into_iter().map(|index| fds.get(index)).collect::<Result<_, _>>()?;
         let guest = GuestFiles {
@@ -127,7 +128,8 @@ impl Process {
             drop(ours);
             self.child(plan, theirs, &guest);
         }
-        // If this fails, every later sandbox would be cloned in the wrong namespace: exit, and let the server start another launcher.
+        // If this fails, every later sandbox would be cloned in the wrong namespace: exit, and let the server restart
+        // the launcher.
         kernel::enter_network(self.host_network.as_fd()).during("return to the host's network namespace")?;
         let Cloned::Parent { pid, pidfd } = cloned.during("clone")? else {
             return Err(Error::Launcher("continued as its child"));
@@ -148,7 +150,7 @@ impl Process {
         // SAFETY: no handler is installed.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
         let Some((_, mounts)) = channel::receive(&status, RecvFlags::empty()).ok().flatten() else {
-            // The launcher gave up, or is gone.
+            // The launcher gave up, or has exited.
             // SAFETY: ends this process at once.
             unsafe { libc::_exit(1) }
         };
@@ -176,15 +178,15 @@ impl Process {
     }
 }
 
-/// Whether user namespaces created by ids other than root have full capabilities. With this restriction AppArmor lets them be created, but without
-/// capabilities.
+/// Whether user namespaces created by ids other than root have full capabilities. AppArmor can restrict this: they can
+/// be created, but without capabilities.
 fn users_may_clone() -> bool {
     let restricted = std::fs::read_to_string("/proc/sys/kernel/apparmor_restrict_unprivileged_userns");
     restricted.map_or(true, |text| text.trim() == "0")
 }
 
-/// Clones into namespaces owned by the sandbox's own id: per-user kernel limits (inotify instances and watches, namespaces) then
-/// apply to each sandbox separately, and none can exhaust another's.
+/// Clones into namespaces owned by the sandbox's own id: per-user kernel limits (inotify instances and watches,
+/// namespaces) then apply to each sandbox separately, and none can exhaust another's.
 fn clone_owned_by(uid: u32) -> Result<Cloned, Errno> {
     let effective = |uid: u32| rustix::thread::set_thread_res_uid(None, Uid::from_raw(uid), None);
     effective(uid)?;
@@ -196,7 +198,7 @@ fn clone_owned_by(uid: u32) -> Result<Cloned, Errno> {
     // Cannot fail: the real id is still that of root.
     effective(0)?;
     match cloned {
-        // Some machines let only root make user namespaces; their sandboxes share root's limits.
+        // Some machines let only root create user namespaces; their sandboxes share root's limits.
         Err(Errno::PERM | Errno::NOSPC) => {
             // SAFETY: as above.
             unsafe { kernel::clone_into(NAMESPACES) }
@@ -221,7 +223,7 @@ fn release(plan: &Plan, pending: &Pending, directories: &[BorrowedFd<'_>]) -> Re
 }
 
 fn answer(server: BorrowedFd<'_>, answer: Answer, fd: Option<BorrowedFd<'_>>) -> Result<(), Error> {
-    let bytes = serde_json::to_vec(&answer).map_err(|_| Error::Launcher("cannot spell its answer"))?;
+    let bytes = serde_json::to_vec(&answer).map_err(|_| Error::Launcher("cannot encode its response"))?;
     channel::send(server, &bytes, fd.as_slice()).during("answer the server")
 }
 
@@ -229,7 +231,8 @@ fn failed(id: SandboxId, message: &str) -> Answer {
     Answer::Failed { id, message: message.to_owned() }
 }
 
-/// The guest's executable in memory, sealed: nothing inside a sandbox can write to it, nor reach the host's file through `/proc/self/exe`.
+/// The guest's executable in a sealed memory file: nothing inside a sandbox can write to it, or reach the host's file
+/// through `/proc/self/exe`.
 fn sealed_copy(guest: &[u8]) -> Result<OwnedFd, Error> {
     let copy = memfd_create("cabana-guest", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
         .during("make the guest's memory file")?;
@@ -245,6 +248,6 @@ fn open(path: &str) -> Result<OwnedFd, Error> {
 }
 
 fn write(path: &Path, content: &str) -> Result<(), Error> {
-    // One write: the kernel takes these files only whole.
+    // One write: the kernel does not accept partial writes to these files.
     std::fs::write(path, content).map_err(|source| Error::Path { action: "write", path: path.to_owned(), source })
 }

@@ -1,4 +1,4 @@
-//! A sandbox from the inside, launched for real. Needs root.
+//! Launches real sandboxes and checks them from the inside. Needs root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +22,7 @@ fn example(name: &str) -> PathBuf {
     profile.join("examples").join(name)
 }
 
-/// A network namespace of its own.
+/// A new network namespace.
 fn network() -> File {
     std::thread::spawn(|| {
         nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
@@ -47,7 +47,7 @@ impl World {
         for name in ["disk/upper", "disk/work", "staging/template", "staging/disk", "staging/root"] {
             fs::create_dir_all(dir.path().join(name)).unwrap();
         }
-        // World-accessible: the sandbox's root is nobody outside.
+        // World-accessible: root inside the sandbox is an unprivileged user outside.
         fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let cgroups = Cgroups::open(&format!("cabana-jail-test-{}-{tag}", std::process::id())).unwrap();
         let launcher = Launcher::start(&example("launcher"), Some(&example("probe"))).unwrap();
@@ -58,7 +58,7 @@ impl World {
         self.launch_with(Some(template), &[])
     }
 
-    /// With a template, or with the disk as the whole root; and with further mounts: source, target, read-only.
+    /// Launches with a template, or with the disk as the whole root; with additional mounts: source, target, read-only.
     fn launch_with(
         &self,
         template: Option<&str>,
@@ -75,7 +75,7 @@ impl World {
         let config = File::open("/dev/null").unwrap();
         let sources: Vec<File> = mounts.iter().map(|(source, ..)| File::open(source).unwrap()).collect();
         let mut fds = Descriptors::default();
-        // The mounts first: nothing depends on the order.
+        // Mounts first; the order does not matter.
         let mounts: Vec<MountSpec> = sources
             .iter()
             .zip(mounts)
@@ -131,7 +131,7 @@ impl Drop for World {
 #[test]
 fn inside() {
     let world = World::new(1);
-    // The machine's own root as the template: the probe is an ordinary program that needs its libraries.
+    // The machine's root is the template: the probe is an ordinary program that needs its libraries.
     let (launched, mut report) = world.launch("/").unwrap();
     assert!(launched.pid > 1);
     let mut text = String::new();
@@ -148,7 +148,7 @@ fn inside() {
     is("Groups", "");
     is("CapBnd", "00000000a80425fb");
     is("CapEff", "00000000a80425fb");
-    // Empty, or not there on this kernel.
+    // Empty, or missing on this kernel.
     for masked in ["kcore", "keys", "kallsyms"] {
         assert!(
             matches!(seen[masked], "" | "error No such file or directory (os error 2)"),
@@ -184,7 +184,7 @@ fn inside() {
     let host_path = world.dir.path().to_str().unwrap();
     assert!(!seen["mountinfo"].contains(host_path), "{}", seen["mountinfo"]);
     assert!(!seen["cgroup"].contains("cabana"), "{}", seen["cgroup"]);
-    // What root inside wrote belongs to root on disk: ids are shifted by the mount alone.
+    // Files written by root inside belong to root on disk: ids are shifted only by the mount.
     let written = fs::metadata(world.dir.path().join("disk/upper/written-inside")).unwrap();
     assert_eq!((written.uid(), written.gid()), (0, 0));
 }
@@ -246,11 +246,11 @@ fn a_mount_target_that_leads_out_is_refused() {
 #[test]
 fn a_failure_names_its_step_and_leaves_nothing() {
     let world = World::new(2);
-    // A template without the probe's libraries: everything works up to the start of the program.
+    // A template without the probe's libraries: everything works up to the exec.
     let empty = tempfile::tempdir().unwrap();
     let error = world.launch(empty.path().to_str().unwrap()).unwrap_err().to_string();
     assert!(error.contains("start the guest"), "{error}");
-    // The launcher goes on.
+    // The launcher continues.
     let (_, mut report) = world.launch("/").unwrap();
     let mut text = String::new();
     report.read_to_string(&mut text).unwrap();
