@@ -1,10 +1,10 @@
-//! Embeds the guest's executable if `CABANA_GUEST_PROGRAM` names it. Without it `cabana` uses the file beside itself.
+//! Embeds the guest executable if `CABANA_GUEST_PROGRAM` is set. Otherwise `cabana` uses the file next to itself.
 
 use std::path::PathBuf;
 
 const GUEST: &str = "CABANA_GUEST_PROGRAM";
 
-// Cargo reads instructions from the standard output of a build script.
+// Cargo reads instructions from a build script's standard output.
 #[allow(clippy::print_stdout)]
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(embedded_guest)");

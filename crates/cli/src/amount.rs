@@ -1,8 +1,8 @@
-//! Amounts as people write them, and times as people read them.
+//! Parsing and formatting of durations, sizes and times.
 
 use jiff::Timestamp;
 
-/// Reads seconds: `90`, `90s`, `5m`, `2h`, `1d`.
+/// Parses seconds: `90`, `90s`, `5m`, `2h`, `1d`.
 pub(crate) fn parse_seconds(text: &str) -> Result<i64, String> {
     let (number, unit) = split(text);
     let factor = match unit {
@@ -13,10 +13,10 @@ pub(crate) fn parse_seconds(text: &str) -> Result<i64, String> {
         _ => return Err("expected seconds, or a number with s, m, h or d, as in 90, 5m or 2h".to_owned()),
     };
     let number: i64 = number.parse().map_err(|_| "expected a number, as in 90, 5m or 2h".to_owned())?;
-    number.checked_mul(factor).ok_or_else(|| "that is too long".to_owned())
+    number.checked_mul(factor).ok_or_else(|| "too long".to_owned())
 }
 
-/// Reads mebibytes: `512`, `512M`, `2G`, `1T`.
+/// Parses mebibytes: `512`, `512M`, `2G`, `1T`.
 pub(crate) fn parse_mebibytes(text: &str) -> Result<i64, String> {
     let (number, unit) = split(text);
     let factor = match unit.to_ascii_lowercase().trim_end_matches('b').trim_end_matches('i') {
@@ -26,7 +26,7 @@ pub(crate) fn parse_mebibytes(text: &str) -> Result<i64, String> {
         _ => return Err("expected MiB, or a number with M, G or T, as in 512 or 2G".to_owned()),
     };
     let number: i64 = number.parse().map_err(|_| "expected a number, as in 512 or 2G".to_owned())?;
-    number.checked_mul(factor).ok_or_else(|| "that is too much".to_owned())
+    number.checked_mul(factor).ok_or_else(|| "too much".to_owned())
 }
 
 fn split(text: &str) -> (&str, &str) {
@@ -34,7 +34,7 @@ fn split(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// Reads `NAME=VALUE`.
+/// Parses `NAME=VALUE`.
 pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),

@@ -1,4 +1,4 @@
-//! The command line: global flags, the list of commands, and flags that several commands share.
+//! Command-line arguments: global flags, the list of commands, and flags shared by several commands.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -15,19 +15,19 @@ use crate::commands;
 const OVERVIEW: &str = "\
 Examples:
   cabana server                                 start a server on this machine
-  cabana run -- python3 -c 'print(6 * 7)'       run a command in a fresh sandbox
-  id=$(cabana create)                           create a sandbox that stays
+  cabana run -- python3 -c 'print(6 * 7)'       run a command in a new sandbox
+  id=$(cabana create)                           create a sandbox and keep it
   cabana exec $id -- ls /                       run a command in it
   cabana cp data.csv $id:/home/user/            copy a file into it
-  cabana shell $id                              look around in it
-  cabana pause $id                              let it sleep; the next command wakes it
-  cabana fork $id                               make another one like it
-  cabana kill $id                               end it
-  cabana template build web                     make a template from web/Dockerfile
-  cabana template pull python:3.12-slim         make one of an image
+  cabana shell $id                              open a shell in it
+  cabana pause $id                              pause it; the next command resumes it
+  cabana fork $id                               create a copy of it
+  cabana kill $id                               kill it
+  cabana template build web                     build a template from web/Dockerfile
+  cabana template pull python:3.12-slim         create a template from an image
 
-Exit codes: 0 done, 1 the request was wrong, 2 the server or the connection failed;
-run, exec and shell exit with the command's own code (128+n if signal n ended it).";
+Exit codes: 0 success, 1 invalid request, 2 server or connection error;
+run, exec and shell exit with the command's exit code (128+n if it was killed by signal n).";
 
 /// Private computers for AI agents: isolated sandboxes that start in milliseconds.
 #[derive(Debug, Parser)]
@@ -39,14 +39,14 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Which server, and as whom.
+/// Address of the server and credentials.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ServerArgs {
-    /// Address of the API [default: http://127.0.0.1:3000]
+    /// API URL [default: http://127.0.0.1:3000]
     #[arg(long, global = true, value_name = "URL", env = env::API_URL, hide_env_values = true)]
     pub(crate) api_url: Option<String>,
-    /// Key of the API [default: the local server's own]
+    /// API key [default: the local server's]
     #[arg(long, global = true, value_name = "KEY", env = env::API_KEY, hide_env_values = true)]
     pub(crate) api_key: Option<String>,
 }
@@ -89,12 +89,12 @@ pub(crate) enum Command {
     /// The process that clones sandboxes; started by the server
     #[command(hide = true)]
     Launcher {
-        /// The guest's executable, if it is not the embedded one
+        /// The guest executable, if it is not embedded
         guest: Option<PathBuf>,
     },
 }
 
-/// What a new sandbox is like.
+/// Options of a new sandbox.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Sandbox")]
 pub(crate) struct SandboxArgs {
@@ -110,31 +110,31 @@ pub(crate) struct SandboxArgs {
     /// Disk in MiB, or with a unit [default: the template's]
     #[arg(long, value_name = "SIZE", value_parser = parse_mebibytes)]
     pub(crate) disk: Option<i64>,
-    /// Environment of every command in it; may be repeated
+    /// Environment variable for every command; may be repeated
     #[arg(short, long, value_name = "NAME=VALUE", value_parser = parse_pair)]
     pub(crate) env: Vec<(String, String)>,
     /// Label to find it by; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
     pub(crate) metadata: Vec<(String, String)>,
-    /// Cut it off from everything outside
+    /// Block outbound network access
     #[arg(long)]
     pub(crate) no_internet: bool,
-    /// Ends it after this long: seconds, or 5m, 2h
+    /// Kill it after this long: seconds, or 5m, 2h
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     pub(crate) timeout: Option<i64>,
-    /// Pause it at the timeout instead, with its memory or its disk alone
+    /// Pause it at the timeout instead, keeping its memory or only its disk
     #[arg(long, value_name = "WHAT", num_args = 0..=1, default_missing_value = "memory", value_parser = ["memory", "disk"])]
     pub(crate) auto_pause: Option<String>,
-    /// Wake it when one of its ports is asked for something
+    /// Resume it when a request to one of its ports arrives
     #[arg(long)]
     pub(crate) auto_resume: bool,
-    /// Pause it when nothing has happened in it for this long
+    /// Pause it after this long without activity
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     pub(crate) idle: Option<i64>,
-    /// When it fails, boot it afresh from its disk by itself
+    /// Reboot it from its disk automatically if it fails
     #[arg(long)]
     pub(crate) replace: bool,
-    /// Path that outlives its recycling; may be repeated
+    /// Path to keep when it is recycled; may be repeated
     #[arg(long, value_name = "PATH")]
     pub(crate) keep: Vec<String>,
 }
@@ -164,7 +164,7 @@ impl SandboxArgs {
     }
 }
 
-/// How a command runs inside a sandbox.
+/// How to run a command in a sandbox.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CommandArgs {
     /// Run it on a terminal
@@ -181,7 +181,7 @@ pub(crate) struct CommandArgs {
     pub(crate) user: Option<String>,
 }
 
-/// The command itself: everything after `--`.
+/// The command: everything after `--`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CommandLine {
     /// The command and its arguments
@@ -199,12 +199,12 @@ impl CommandLine {
     }
 }
 
-/// Reads a sandbox id.
+/// Parses a sandbox id.
 pub(crate) fn parse_id(text: &str) -> Result<SandboxId, String> {
-    cabana_types::routing::parse_sandbox_ref(text).ok_or_else(|| "not a sandbox id; `cabana ls` shows them".to_owned())
+    cabana_types::routing::parse_sandbox_ref(text).ok_or_else(|| "not a sandbox id; `cabana ls` lists them".to_owned())
 }
 
-/// Pairs as a map.
+/// Converts pairs to a map.
 pub(crate) fn to_map(pairs: &[(String, String)]) -> HashMap<String, String> {
     pairs.iter().cloned().collect()
 }

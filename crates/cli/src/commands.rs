@@ -36,20 +36,20 @@ use crate::connection;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 
-/// What every command is given.
+/// Context of every command.
 pub(crate) struct Context {
     pub(crate) out: Output,
     pub(crate) server: ServerArgs,
 }
 
 impl Context {
-    /// A client of the server that the caller named.
+    /// A client for the configured server.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         connection::client(&self.server)
     }
 }
 
-/// Runs a command. The larger futures are boxed, so that this one stays small.
+/// Runs a command. Large futures are boxed to keep this one small.
 pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
     match command {
         Command::Server(args) => Box::pin(server::run(args, context)).await,
@@ -77,8 +77,8 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Tls(command) => tls::run(&command, context),
         Command::Doctor(args) => doctor::run(args, context).await,
         Command::Completions(args) => completions::run(&args, context),
-        // `main` runs it before there are threads.
-        Command::Launcher { .. } => Err(Failure::yours("the launcher cannot be started from here")),
+        // `main` runs it before any thread starts.
+        Command::Launcher { .. } => Err(Failure::user_error("the launcher cannot be started as a command")),
         Command::Man(args) => man::run(&args),
         Command::Openapi(args) => openapi::run(&args, context),
     }

@@ -1,4 +1,4 @@
-//! Finds the server and the key: flags, then the environment, then what a server on this machine left behind.
+//! Finds the server and the key: flags, then the environment, then the local server's files.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -11,10 +11,10 @@ use cabana_types::{Secret, env};
 use crate::args::ServerArgs;
 use crate::failure::Failure;
 
-/// A key's file is one short line; more is not read.
+/// Limit on the size of a key file.
 const MAX_KEY_BYTES: u64 = 4096;
 
-/// A client of the server that the flags and the environment name.
+/// A client for the server that the flags and the environment select.
 pub(crate) fn client(args: &ServerArgs) -> Result<Client, Failure> {
     let (url, from_e2b) = url(args)?;
     let key = key(args, &url, from_e2b)?;
@@ -24,7 +24,7 @@ pub(crate) fn client(args: &ServerArgs) -> Result<Client, Failure> {
     Ok(Client::with_trust(&url, &key, &trust(&url, &local_server()?))?)
 }
 
-/// The address, and whether it came from E2B's variable.
+/// The URL, and whether it came from E2B's variable.
 pub(crate) fn url(args: &ServerArgs) -> Result<(String, bool), Failure> {
     if let Some(url) = args.api_url.clone().filter(|u| !u.is_empty()) {
         return Ok((url, false));
@@ -36,8 +36,8 @@ pub(crate) fn url(args: &ServerArgs) -> Result<(String, bool), Failure> {
     Ok((local_url(&local, local.listen), false))
 }
 
-/// What a server on this machine would find set. A file that this user may not read, or that makes no sense, is passed over: the
-/// server itself says what is wrong with it.
+/// The configuration of a server on this machine. A file that is unreadable or invalid is ignored: the server itself
+/// reports what is wrong with it.
 pub(crate) fn local_server() -> Result<Config, Failure> {
     let nothing = Path::new("/dev/null");
     let loaded = Loaded::read(None, variable, &[])
@@ -46,7 +46,7 @@ pub(crate) fn local_server() -> Result<Config, Failure> {
     Ok(loaded.config)
 }
 
-/// The server on this machine is believed too: its own authority, or the certificate in its files, which is not for an address.
+/// Also trusts the local server: its own authority, or the certificate in its files, which does not name an address.
 fn trust(url: &str, local: &Config) -> Trust {
     let server_name = match local.tls.mode {
         TlsMode::Files if is_loopback(url) => local.domain_name().map(|domain| format!("api.{domain}")),
@@ -59,7 +59,7 @@ fn trust(url: &str, local: &Config) -> Trust {
     Trust { authorities: vec![authority], skip_unreadable: true, server_name }
 }
 
-/// How to reach a listener from its own machine.
+/// The URL of a listener for local connections.
 pub(crate) fn local_url(server: &Config, mut listen: SocketAddr) -> String {
     if listen.ip().is_unspecified() {
         listen.set_ip(match listen.ip() {
@@ -75,15 +75,16 @@ fn key(args: &ServerArgs, url: &str, from_e2b: bool) -> Result<Secret, Failure> 
     if let Some(key) = args.api_key.clone().filter(|k| !k.is_empty()) {
         return Ok(Secret::new(key));
     }
-    // A key of E2B's own cloud must not beat the local server's, so it comes first only together with its address.
+    // A key for E2B's cloud must not override the local server's key, so it has priority only together with its URL.
     let e2b = variable(env::E2B_API_KEY).map(Secret::new);
     if let (true, Some(key)) = (from_e2b, &e2b) {
         return Ok(key.clone());
     }
-    // The local key is for the local server: it is never sent elsewhere.
+    // The local server's key is never sent to another server.
     if !is_loopback(url) {
-        let missing =
-            || Failure::yours(format!("there is no API key for {url}")).hint("set CABANA_API_KEY, or give --api-key");
+        let missing = || {
+            Failure::user_error(format!("there is no API key for {url}")).hint("set CABANA_API_KEY, or give --api-key")
+        };
         return e2b.ok_or_else(missing);
     }
     let path = local_server()?.key_file();
@@ -94,13 +95,13 @@ fn key(args: &ServerArgs, url: &str, from_e2b: bool) -> Result<Secret, Failure> 
 }
 
 fn no_key(path: &Path, error: &std::io::Error) -> Failure {
-    let failure = Failure::yours(format!("there is no API key: {} cannot be read: {error}", path.display()));
+    let failure = Failure::user_error(format!("there is no API key: {} cannot be read: {error}", path.display()));
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => {
             failure.hint("run this as the user who runs the server (root), or set CABANA_API_KEY to the key")
         }
         _ => failure
-            .hint("start a server with `cabana server`, which makes a key, or set CABANA_API_KEY and CABANA_API_URL"),
+            .hint("start a server with `cabana server`, which creates a key, or set CABANA_API_KEY and CABANA_API_URL"),
     }
 }
 
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_on_every_address_is_reached_by_loopback() {
+    fn a_wildcard_listener_is_reached_by_loopback() {
         let server = |mode: &str| {
             let mode = mode.to_owned();
             let variable = |name: &str| (name == env::TLS_MODE).then(|| mode.clone());

@@ -1,4 +1,4 @@
-//! Creating a sandbox, with patience for a template that is still being prepared, as on a server's first start.
+//! Creates a sandbox, and waits for a template that is still being prepared, as on a server's first start.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use cabana_types::wire::{NewSandbox, Sandbox};
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// How often a template is asked for; the API does not tell by itself.
-const ASK_EVERY: Duration = Duration::from_secs(1);
+/// Polling interval for a template; the API has no notification.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Creates a sandbox. Waits while its template is being prepared.
 pub(crate) async fn create(
@@ -19,15 +19,15 @@ pub(crate) async fn create(
     idempotency_key: Option<&str>,
     out: &Output,
 ) -> Result<Sandbox, Failure> {
-    let mut told = false;
+    let mut reported = false;
     loop {
         match client.create(new, idempotency_key).await {
             Err(Error::Api { code: Some(ErrorCode::TemplateNotReady), .. }) => {
-                if !told {
+                if !reported {
                     out.say(&format!("waiting for the template {}, which the server is preparing", new.template_id));
-                    told = true;
+                    reported = true;
                 }
-                tokio::time::sleep(ASK_EVERY).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
             result => return Ok(result?),
         }

@@ -1,12 +1,12 @@
-//! How a command fails: the chain of causes, what to do next, and the exit code.
+//! How a command fails: the chain of causes, a hint, and the exit code.
 
 use std::any::Any;
 use std::fmt;
 
-/// Exit code when the caller can mend it: a wrong argument, a missing sandbox.
-pub(crate) const YOURS: u8 = 1;
-/// Exit code when the caller cannot: no server, a broken connection, a fault inside.
-pub(crate) const OURS: u8 = 2;
+/// Exit code for errors that the caller can fix: a wrong argument, a missing sandbox.
+pub(crate) const USER_ERROR: u8 = 1;
+/// Exit code for other errors: no server, a broken connection, an internal error.
+pub(crate) const SYSTEM_ERROR: u8 = 2;
 
 /// Result of a command: its exit code, or why it failed.
 pub(crate) type Outcome = Result<u8, Failure>;
@@ -21,18 +21,18 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// A failure that the caller can mend.
-    pub(crate) fn yours(message: impl Into<String>) -> Self {
-        Self { error: anyhow::Error::msg(message.into()), code: YOURS, hint: None, silent: false }
+    /// A failure that the caller can fix.
+    pub(crate) fn user_error(message: impl Into<String>) -> Self {
+        Self { error: anyhow::Error::msg(message.into()), code: USER_ERROR, hint: None, silent: false }
     }
 
-    /// Says what to do next.
+    /// Adds a hint.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Puts what was tried in front.
+    /// Adds context in front of the message.
     pub(crate) fn context(mut self, context: impl fmt::Display + Send + Sync + 'static) -> Self {
         self.error = self.error.context(context);
         self
@@ -48,7 +48,7 @@ impl Failure {
         self.code
     }
 
-    /// Nothing is to be printed: the reader of our output went away.
+    /// Whether nothing is printed: the reader of our output has gone.
     pub(crate) fn is_silent(&self) -> bool {
         self.silent
     }
@@ -61,7 +61,7 @@ impl Failure {
         self.hint.as_deref()
     }
 
-    /// The client's error inside, if it is one.
+    /// The client's error, if it was caused by one.
     pub(crate) fn client_error(&self) -> Option<&cabana_client::Error> {
         self.error.downcast_ref()
     }
@@ -70,14 +70,14 @@ impl Failure {
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let any: &dyn Any = &error;
-        let (mut code, mut hint, mut silent) = (OURS, None, false);
+        let (mut code, mut hint, mut silent) = (SYSTEM_ERROR, None, false);
         if let Some(client) = any.downcast_ref::<cabana_client::Error>() {
-            code = if client.is_callers_fault() { YOURS } else { OURS };
+            code = if client.is_callers_fault() { USER_ERROR } else { SYSTEM_ERROR };
             hint = hint_of(client);
         } else if let Some(io) = any.downcast_ref::<std::io::Error>() {
-            code = YOURS;
+            code = USER_ERROR;
             if io.kind() == std::io::ErrorKind::BrokenPipe {
-                // As if the signal had ended us, which is what every other program does.
+                // The exit code of a process that was killed by SIGPIPE.
                 (code, silent) = (128 + 13, true);
             }
         }
@@ -89,22 +89,22 @@ fn hint_of(error: &cabana_client::Error) -> Option<String> {
     use cabana_client::Error as E;
     match error {
         E::Unreachable { source, .. } if source.to_string().contains("certificate") => Some(
-            "`cabana tls ca` on the server's machine prints the authority to trust; name its file in SSL_CERT_FILE"
+            "`cabana tls ca` on the server's machine prints the authority to trust; set SSL_CERT_FILE to its file"
                 .to_owned(),
         ),
-        E::Unreachable { .. } => Some(
-            "start a server with `cabana server`, or name the one to use with --api-url or CABANA_API_URL".to_owned(),
-        ),
+        E::Unreachable { .. } => {
+            Some("start a server with `cabana server`, or choose one with --api-url or CABANA_API_URL".to_owned())
+        }
         E::InvalidUrl { .. } => Some("give it as --api-url http://HOST:PORT or https://HOST:PORT".to_owned()),
         E::Api { status: 401, .. } => Some(
             "the key is in <data dir>/key on the server's machine; give it with --api-key or CABANA_API_KEY".to_owned(),
         ),
         E::Api { status: 404, code: Some(cabana_types::ErrorCode::SandboxNotFound), .. } | E::Gone { .. } => {
-            Some("`cabana ls` shows the sandboxes that are up".to_owned())
+            Some("`cabana ls` lists the sandboxes".to_owned())
         }
-        E::Api { status: 502, .. } => Some("`cabana ls` shows the sandboxes that are up".to_owned()),
+        E::Api { status: 502, .. } => Some("`cabana ls` lists the sandboxes".to_owned()),
         E::Api { code: Some(cabana_types::ErrorCode::TemplateNotFound), .. } => {
-            Some("`cabana template ls` shows the templates that there are".to_owned())
+            Some("`cabana template ls` lists the templates".to_owned())
         }
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! The guest's executable: embedded in released programs, a file in development.
+//! The guest executable: embedded in released programs, a file in development.
 
 use std::borrow::Cow;
 use std::fs;
@@ -9,18 +9,18 @@ use cabana_types::env;
 
 use crate::failure::Failure;
 
-/// Set by `build.rs` if the guest was there at build time.
+/// Set by `build.rs` if the guest is embedded.
 #[cfg(embedded_guest)]
 static EMBEDDED: Option<&[u8]> = Some(include_bytes!(env!("CABANA_EMBEDDED_GUEST")));
 #[cfg(not(embedded_guest))]
 static EMBEDDED: Option<&[u8]> = None;
 
-/// Its name beside `cabana`.
+/// File name next to `cabana`.
 const NAME: &str = "cabana-guest";
 
-pub(crate) const REMEDY: &str = "put cabana-guest beside cabana, or name it in CABANA_GUEST";
+pub(crate) const REMEDY: &str = "put cabana-guest next to cabana, or set CABANA_GUEST to its path";
 
-/// The file to use: the one that the environment names or, if none is embedded, the one beside this program.
+/// The file to use: from the environment or, if none is embedded, next to this program.
 pub(crate) fn file() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(env::GUEST).filter(|v| !v.is_empty()) {
         return Some(PathBuf::from(named));
@@ -29,7 +29,7 @@ pub(crate) fn file() -> Option<PathBuf> {
     EMBEDDED.is_none().then(|| own().with_file_name(NAME))
 }
 
-/// Describes the guest that will be used, or why it cannot be.
+/// Describes the guest that will be used, or why there is none.
 pub(crate) fn check() -> Result<String, String> {
     let Some(path) = file() else { return Ok("embedded".to_owned()) };
     let metadata = fs::metadata(&path).map_err(|e| format!("{} cannot be used: {e}", path.display()))?;
@@ -39,7 +39,7 @@ pub(crate) fn check() -> Result<String, String> {
     Ok(path.display().to_string())
 }
 
-/// The bytes of a file, or of the embedded guest if none is given.
+/// Reads the file, or returns the embedded guest if none is given.
 pub(crate) fn read(file: Option<&Path>) -> Result<Cow<'static, [u8]>, Failure> {
     match (file, EMBEDDED) {
         (Some(path), _) => match fs::read(path) {
@@ -47,6 +47,6 @@ pub(crate) fn read(file: Option<&Path>) -> Result<Cow<'static, [u8]>, Failure> {
             Err(e) => Err(Failure::from(e).context(format!("cannot read the guest program {}", path.display()))),
         },
         (None, Some(bytes)) => Ok(Cow::Borrowed(bytes)),
-        (None, None) => Err(Failure::yours("no guest program is embedded").hint(REMEDY)),
+        (None, None) => Err(Failure::user_error("no guest program is embedded").hint(REMEDY)),
     }
 }

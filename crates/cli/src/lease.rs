@@ -1,5 +1,5 @@
-//! A sandbox that lives as long as this program: kept alive while it is used, killed afterwards. If this program dies, the sandbox
-//! expires by itself soon after.
+//! A sandbox tied to this program: kept alive while it is used, killed afterwards. If this program dies, the sandbox
+//! expires soon after.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::signals::Signals;
 
-/// Life of a sandbox after the last sign of life of this program, seconds.
-pub(crate) const LIFE_SECONDS: i64 = 300;
-/// How often this program gives one.
+/// Timeout of the sandbox, renewed while this program runs, in seconds.
+pub(crate) const TIMEOUT_SECONDS: i64 = 300;
+/// Renewal interval.
 const RENEW_EVERY: Duration = Duration::from_secs(60);
 
 pub(crate) struct Lease {
@@ -25,7 +25,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Creates a sandbox. With a timeout in the request it ends then; without, it lives while the lease does.
+    /// Creates a sandbox. With a timeout in the request it expires then; without, it lives as long as the lease.
     pub(crate) async fn create(
         client: &Client,
         mut new: NewSandbox,
@@ -33,16 +33,16 @@ impl Lease {
         out: &Output,
     ) -> Result<Self, Failure> {
         let renew = new.timeout.is_none();
-        new.timeout.get_or_insert(LIFE_SECONDS);
+        new.timeout.get_or_insert(TIMEOUT_SECONDS);
         let mut creating = Box::pin(creation::create(client, &new, None, out));
         let mut interrupted = None;
-        // Giving up at once would leave a sandbox behind: the request is already on its way.
+        // Aborting the request at once could leave a sandbox behind.
         let sandbox = loop {
             tokio::select! {
                 result = &mut creating => break result?,
                 number = signals.recv() => match interrupted {
                     None => interrupted = Some(number),
-                    Some(_) => return Err(stopped(number)),
+                    Some(_) => return Err(interrupt_failure(number)),
                 },
             }
         };
@@ -55,7 +55,7 @@ impl Lease {
             None => Ok(lease),
             Some(number) => {
                 lease.client.kill(lease.id()).await?;
-                Err(stopped(number))
+                Err(interrupt_failure(number))
             }
         }
     }
@@ -64,38 +64,37 @@ impl Lease {
         self.sandbox.id()
     }
 
-    /// The way into the sandbox.
     pub(crate) fn sandbox(&self) -> &SandboxHandle {
         &self.sandbox
     }
 
-    /// Ends it: kills the sandbox, or leaves it to its timeout and says so.
+    /// Ends the lease: kills the sandbox, or keeps it until its timeout and says so.
     pub(crate) async fn end(self, keep: bool, out: &Output) {
         let id = self.id();
         if keep {
             out.say(&format!("kept sandbox {id}"));
-            out.note(&format!("it expires by its timeout; end it now with `cabana kill {id}`"));
+            out.note(&format!("it expires at its timeout; kill it now with `cabana kill {id}`"));
             return;
         }
         match self.client.kill(id).await {
             Ok(()) => {}
             Err(e) if e.is_not_found() => {}
-            Err(e) => out.warn(&format!("sandbox {id} is left to its timeout: {e}")),
+            Err(e) => out.warn(&format!("sandbox {id} could not be killed and expires at its timeout: {e}")),
         }
     }
 }
 
-fn stopped(signal: u8) -> Failure {
-    Failure::yours("interrupted while the sandbox was created").code(128 + signal)
+fn interrupt_failure(signal: u8) -> Failure {
+    Failure::user_error("interrupted while creating the sandbox").code(128 + signal)
 }
 
-/// Moves the expiry on while someone is there. An error is not told: what uses the sandbox will notice and say it better.
+/// Renews the timeout. Errors are ignored: the code that uses the sandbox reports them better.
 pub(crate) fn keep_alive(client: Client, id: SandboxId) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + RENEW_EVERY, RENEW_EVERY);
         loop {
             ticks.tick().await;
-            let _ = client.connect(&id, Some(LIFE_SECONDS)).await;
+            let _ = client.connect(&id, Some(TIMEOUT_SECONDS)).await;
         }
     }))
 }

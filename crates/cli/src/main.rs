@@ -1,4 +1,4 @@
-//! `cabana`: the one program people run. Parses the command line, and only then starts threads.
+//! The `cabana` program. Parses the command line before it starts any thread.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,7 @@ use clap::error::ErrorKind;
 
 use crate::args::{Cli, Command};
 use crate::commands::Context;
-use crate::failure::{Failure, Outcome, YOURS};
+use crate::failure::{Failure, Outcome, USER_ERROR};
 use crate::output::Output;
 
 fn main() -> ExitCode {
@@ -40,18 +40,18 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints help, the version or what is wrong with the command line.
+/// Prints help, the version or an error in the command line.
 fn explain(error: &clap::Error) -> ExitCode {
-    // If it cannot be printed there is nobody to tell.
+    // An error of printing cannot be reported.
     let _ = error.print();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
-        _ => ExitCode::from(YOURS),
+        _ => ExitCode::from(USER_ERROR),
     }
 }
 
 fn start(cli: Cli, out: Output) -> Outcome {
-    // It clones processes, which a program with threads must not: nothing may start one before this.
+    // The launcher clones processes, so it must run before any thread is started.
     if let Command::Launcher { guest } = &cli.command {
         cabana_jail::launcher::main(&guest_program::read(guest.as_deref())?)?;
         return Ok(0);
@@ -59,10 +59,10 @@ fn start(cli: Cli, out: Output) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|e| Failure::from(e).context("cannot start the threads of this program"))?;
+        .map_err(|e| Failure::from(e).context("cannot start the async runtime"))?;
     let context = Context { out, server: cli.server };
     let outcome = runtime.block_on(commands::run(cli.command, &context));
-    // A thread may still wait for a key press; it must not hold us.
+    // Do not wait for a thread that is blocked reading a key press.
     runtime.shutdown_background();
     outcome
 }

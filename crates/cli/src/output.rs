@@ -1,5 +1,5 @@
-//! The only place that prints. Data goes to standard output, everything else to standard error.
-//! People get tables, colours and relative times; programs get stable columns.
+//! All printing. Data goes to standard output, everything else to standard error. Terminals get tables, colours and
+//! relative times; pipes get stable columns.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// What the two outputs are.
+/// Whether the outputs are terminals.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     stdout_terminal: bool,
@@ -28,12 +28,12 @@ impl Output {
         Self { stdout_terminal: io::stdout().is_terminal(), stderr_terminal: io::stderr().is_terminal(), colours }
     }
 
-    /// Whether a person reads the data.
+    /// Whether standard output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.stdout_terminal
     }
 
-    /// One line of data.
+    /// Prints one line of data.
     pub(crate) fn line(&self, text: &str) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
         out.write_all(clean(text).as_bytes())?;
@@ -41,28 +41,28 @@ impl Output {
         Ok(out.flush()?)
     }
 
-    /// Data as it is.
+    /// Prints raw data.
     pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
         out.write_all(bytes)?;
         Ok(out.flush()?)
     }
 
-    /// Data as JSON, indented.
+    /// Prints indented JSON.
     pub(crate) fn json(&self, value: &impl Serialize) -> Result<(), Failure> {
         let mut text = serde_json::to_vec_pretty(value)?;
         text.push(b'\n');
         self.raw(&text)
     }
 
-    /// Data as JSON on one line, for streams.
+    /// Prints JSON on one line, for streams.
     pub(crate) fn json_line(&self, value: &impl Serialize) -> Result<(), Failure> {
         let mut text = serde_json::to_vec(value)?;
         text.push(b'\n');
         self.raw(&text)
     }
 
-    /// Rows: a table with headings for people, tab-separated values without headings for programs.
+    /// Prints rows: a table with headings on a terminal, tab-separated values without headings otherwise.
     pub(crate) fn rows(&self, headings: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> {
         if !self.stdout_terminal {
             let mut text = String::new();
@@ -77,7 +77,7 @@ impl Output {
             return Ok(());
         }
         let mut table = Table::new();
-        // A row that is too wide is the terminal's to wrap: an id in pieces cannot be copied.
+        // Wide rows are wrapped by the terminal: splitting an id would make it impossible to copy.
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         if !self.colours {
             table.force_no_tty();
@@ -92,41 +92,41 @@ impl Output {
         self.raw(format!("{}\n", table.trim_fmt()).as_bytes())
     }
 
-    /// Something that a person may want to know; programs are not told.
+    /// Prints information on a terminal only.
     pub(crate) fn note(&self, text: &str) {
         if self.stderr_terminal {
-            self.tell(text);
+            self.print_stderr(text);
         }
     }
 
-    /// Something that everyone is told, beside the data.
+    /// Prints a message to standard error.
     pub(crate) fn say(&self, text: &str) {
-        self.tell(text);
+        self.print_stderr(text);
     }
 
-    /// The beginning of a part of long work.
+    /// Prints the start of a step.
     pub(crate) fn step(&self, text: &str) {
-        self.tell(&self.paint(text, Style::new().bold()));
+        self.print_stderr(&self.paint(text, Style::new().bold()));
     }
 
-    /// Something that went wrong but does not end the command.
+    /// Prints a warning.
     pub(crate) fn warn(&self, text: &str) {
-        self.tell(&format!("{} {text}", self.paint("warning:", Style::new().yellow().bold())));
+        self.print_stderr(&format!("{} {text}", self.paint("warning:", Style::new().yellow().bold())));
     }
 
-    /// Why the command ends.
+    /// Prints the error that ends the command.
     pub(crate) fn failure(&self, failure: &Failure) {
         if failure.is_silent() {
             return;
         }
         for (depth, text) in failure.chain().enumerate() {
             match depth {
-                0 => self.tell(&format!("{} {text}", self.paint("error:", Style::new().red().bold()))),
-                _ => self.tell(&format!("  caused by: {text}")),
+                0 => self.print_stderr(&format!("{} {text}", self.paint("error:", Style::new().red().bold()))),
+                _ => self.print_stderr(&format!("  caused by: {text}")),
             }
         }
         if let Some(hint) = failure.hint_text() {
-            self.tell(&format!("\n{} {hint}", self.paint("hint:", Style::new().cyan().bold())));
+            self.print_stderr(&format!("\n{} {hint}", self.paint("hint:", Style::new().cyan().bold())));
         }
     }
 
@@ -140,17 +140,17 @@ impl Output {
         Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
     }
 
-    /// Whether a person can be asked.
+    /// Whether questions can be asked.
     pub(crate) fn can_ask(&self) -> bool {
         self.stderr_terminal && io::stdin().is_terminal()
     }
 
-    /// Marks text on standard output.
+    /// Styles text on standard output.
     pub(crate) fn mark(&self, text: &str, style: Style) -> String {
         if self.stdout_terminal && self.colours { text.style(style).to_string() } else { text.to_owned() }
     }
 
-    /// A bar for bytes on their way; hidden where nobody watches.
+    /// A progress bar for transferred bytes; hidden without a terminal.
     pub(crate) fn byte_bar(&self, total: Option<u64>) -> ProgressBar {
         if !self.stderr_terminal {
             return ProgressBar::hidden();
@@ -167,7 +167,7 @@ impl Output {
         }
     }
 
-    /// A bar for work whose share done is known; lines where nobody watches.
+    /// A progress bar for a fraction; prints lines without a terminal.
     pub(crate) fn share_bar(&self, title: &'static str) -> ShareBar {
         let bar = self.stderr_terminal.then(|| {
             let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
@@ -176,7 +176,7 @@ impl Output {
                 Err(_) => bar,
             }
         });
-        ShareBar { out: *self, title, bar, told: Mutex::new(None) }
+        ShareBar { out: *self, title, bar, reported: Mutex::new(None) }
     }
 
     /// Sends the server's log to standard error.
@@ -191,8 +191,8 @@ impl Output {
         if self.stderr_terminal && self.colours { text.style(style).to_string() } else { text.to_owned() }
     }
 
-    /// Text for standard error is ours or was cleaned by [`clean`]; nothing can be done if it cannot be written.
-    fn tell(&self, text: &str) {
+    /// Prints to standard error; errors are ignored. Untrusted text must be passed through [`clean`] first.
+    fn print_stderr(&self, text: &str) {
         let mut err = io::stderr().lock();
         let _ = writeln!(err, "{}", clean_keeping_style(text));
     }
@@ -203,12 +203,12 @@ pub(crate) struct ShareBar {
     out: Output,
     title: &'static str,
     bar: Option<ProgressBar>,
-    /// The tenth that was told last.
-    told: Mutex<Option<u64>>,
+    /// The tenth that was printed last.
+    reported: Mutex<Option<u64>>,
 }
 
 impl ShareBar {
-    /// Shows how far the work is, in thousandths.
+    /// Shows the progress in thousandths.
     pub(crate) fn show(&self, thousandths: u64, step: &str) {
         if let Some(bar) = &self.bar {
             bar.set_position(thousandths);
@@ -216,14 +216,14 @@ impl ShareBar {
             return;
         }
         let now = Some(thousandths / 100);
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if *told != now {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if *reported != now {
             self.out.say(&format!("{}: {step}, {} %", self.title, thousandths / 10));
-            *told = now;
+            *reported = now;
         }
     }
 
-    /// The work ended, well or not.
+    /// Removes the bar.
     pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -231,7 +231,7 @@ impl ShareBar {
     }
 }
 
-/// Takes out what could drive a terminal: names, labels and messages may come from a sandbox.
+/// Removes terminal control characters: names, labels and messages may come from a sandbox.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if text.chars().all(|c| !is_control(c)) {
         return Cow::Borrowed(text);
@@ -243,7 +243,7 @@ fn is_control(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Like [`clean`], but lets the colour sequences pass that this file writes itself (`ESC [ … m`).
+/// Like [`clean`], but keeps colour sequences (`ESC [ … m`), which this file writes itself.
 fn clean_keeping_style(text: &str) -> String {
     let mut cleaned = String::with_capacity(text.len());
     let mut rest = text;
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_drives_a_terminal_is_taken_out() {
+    fn control_characters_are_removed() {
         assert_eq!(clean("plain ü\n\ttext"), "plain ü\n\ttext");
         assert_eq!(clean("a\u{1b}]0;title\u{7}b"), "a\u{fffd}]0;title\u{fffd}b");
         assert_eq!(clean_keeping_style("\u{1b}[1;31merror\u{1b}[0m x"), "\u{1b}[1;31merror\u{1b}[0m x");

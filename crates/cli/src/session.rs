@@ -1,4 +1,4 @@
-//! Runs one command in a sandbox as if it ran here: output, input, signals, terminal size and exit code.
+//! Runs one command in a sandbox as if it were local: output, input, signals, terminal size and exit code.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -15,23 +15,23 @@ use crate::failure::{Failure, Outcome};
 use crate::signals::Signals;
 use crate::terminal::{self, RawMode};
 
-/// How long a command may take to end after it was asked to.
+/// How long a command may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(10);
-/// The same on a terminal: interactive shells ignore the request.
+/// The same on a terminal: interactive shells ignore SIGTERM.
 const TERMINAL_GRACE: Duration = Duration::from_secs(1);
-/// Exit code of a command that ran into its time limit, as `timeout` has it.
+/// Exit code on timeout, as for `timeout`.
 const TIMED_OUT: u8 = 124;
-/// Exit code when the sandbox was ended under the command: as if killed.
+/// Exit code if the sandbox ended before the command: as if it was killed.
 const KILLED: u8 = 137;
-/// Exit codes of a command that could not be started, as shells have them.
+/// Exit codes of a command that could not be started, as for shells.
 const NOT_EXECUTABLE: u8 = 126;
 const NO_SUCH_COMMAND: u8 = 127;
-/// Largest piece of input sent at once.
+/// Chunk size for input.
 const CHUNK: usize = 32 * 1024;
-/// What a terminal sends for the end of input.
+/// End of input on a terminal (Ctrl-D).
 const END_OF_INPUT: &[u8] = &[4];
 
-/// Fills in what the flags say about input and the terminal.
+/// Applies the flags for input and the terminal.
 pub(crate) fn prepare(command: &mut StartCommand, args: &CommandArgs) {
     command.cwd = args.cwd.clone();
     if args.tty {
@@ -43,7 +43,7 @@ pub(crate) fn prepare(command: &mut StartCommand, args: &CommandArgs) {
     command.stdin = !args.no_stdin && (args.tty || !std::io::stdin().is_terminal());
 }
 
-/// Runs a command to its end and returns the exit code that a shell would have seen.
+/// Runs a command to its end and returns the exit code as a shell would.
 pub(crate) async fn run(sandbox: &SandboxHandle, command: &StartCommand, signals: &mut Signals) -> Outcome {
     let raw = if command.pty.is_some() { RawMode::enter()? } else { None };
     match follow(sandbox, command, signals).await {
@@ -56,7 +56,7 @@ pub(crate) async fn run(sandbox: &SandboxHandle, command: &StartCommand, signals
         Err(failure) => {
             drop(raw);
             Err(match failure.client_error() {
-                Some(e) if e.is_deadline() => Failure::yours("the command ran into its time limit").code(TIMED_OUT),
+                Some(e) if e.is_deadline() => Failure::user_error("the command timed out").code(TIMED_OUT),
                 Some(e) => match code_of(e) {
                     Some(code) => failure.code(code),
                     None => failure,
@@ -67,7 +67,7 @@ pub(crate) async fn run(sandbox: &SandboxHandle, command: &StartCommand, signals
     }
 }
 
-/// What a shell would say about a command that did not end by itself.
+/// The exit code for a command that could not run to its end, as for shells.
 fn code_of(error: &Error) -> Option<u8> {
     match error {
         Error::Gone { .. } => Some(KILLED),
@@ -83,7 +83,7 @@ async fn follow(sandbox: &SandboxHandle, command: &StartCommand, signals: &mut S
     let running = sandbox.start(command).await?;
     let pid = running.pid();
     let mut printing = AbortOnDropHandle::new(tokio::spawn(print(running)));
-    let _input = command.stdin.then(|| AbortOnDropHandle::new(tokio::spawn(feed(sandbox.clone(), pid, pty))));
+    let _input = command.stdin.then(|| AbortOnDropHandle::new(tokio::spawn(send_input(sandbox.clone(), pid, pty))));
     let mut resized = signal(SignalKind::window_change())?;
     let grace = if pty { TERMINAL_GRACE } else { GRACE };
     let mut asked = 0_u32;
@@ -92,7 +92,7 @@ async fn follow(sandbox: &SandboxHandle, command: &StartCommand, signals: &mut S
         tokio::select! {
             ended = &mut printing => {
                 let result = ended?;
-                // The reader of our output is gone: the command gets what a local one would.
+                // The reader of our output is gone: send the command what a local one would get.
                 if result.as_ref().is_err_and(Failure::is_silent) {
                     let _ = sandbox.signal(pid, Signal::Terminate).await;
                 }
@@ -103,7 +103,7 @@ async fn follow(sandbox: &SandboxHandle, command: &StartCommand, signals: &mut S
                 deadline = Instant::now() + grace;
                 send(sandbox, pid, if asked == 1 { Signal::Terminate } else { Signal::Kill });
                 if asked > 2 {
-                    return Err(Failure::yours("interrupted").code(128 + number));
+                    return Err(Failure::user_error("interrupted").code(128 + number));
                 }
             }
             () = tokio::time::sleep_until(deadline), if asked > 0 => {
@@ -111,7 +111,7 @@ async fn follow(sandbox: &SandboxHandle, command: &StartCommand, signals: &mut S
                 deadline = Instant::now() + grace;
                 send(sandbox, pid, Signal::Kill);
                 if asked > 2 {
-                    return Err(Failure::yours("the command did not end when it was killed"));
+                    return Err(Failure::user_error("the command did not end when it was killed"));
                 }
             }
             Some(()) = resized.recv(), if pty => {
@@ -122,13 +122,13 @@ async fn follow(sandbox: &SandboxHandle, command: &StartCommand, signals: &mut S
     }
 }
 
-/// Sends a signal beside the loop, which must not wait; that the command is gone already is no error.
+/// Sends a signal from its own task, so that the loop is not blocked. Errors are ignored: the command may have ended.
 fn send(sandbox: &SandboxHandle, pid: u32, signal: Signal) {
     let sandbox = sandbox.clone();
     tokio::spawn(async move { sandbox.signal(pid, signal).await });
 }
 
-/// Writes what the command writes, as fast as our reader takes it.
+/// Prints the command's output, as fast as our reader reads it.
 async fn print(mut command: Command) -> Result<Exit, Failure> {
     let (mut stdout, mut stderr) = (tokio::io::stdout(), tokio::io::stderr());
     while let Some(event) = command.next().await? {
@@ -144,11 +144,11 @@ async fn print(mut command: Command) -> Result<Exit, Failure> {
             CommandEvent::Ended(exit) => return Ok(exit),
         }
     }
-    Err(Failure::yours("the command's output stopped"))
+    Err(Failure::user_error("the command's output stopped"))
 }
 
-/// Sends our input to the command. A command that takes no more is no error.
-async fn feed(sandbox: SandboxHandle, pid: u32, pty: bool) {
+/// Sends our input to the command, until it accepts no more.
+async fn send_input(sandbox: SandboxHandle, pid: u32, pty: bool) {
     let mut stdin = tokio::io::stdin();
     let sink = sandbox.stdin(pid, pty);
     let mut buffer = vec![0; CHUNK];

@@ -1,4 +1,4 @@
-//! Signals that ask this program to end. Once caught they no longer end it by themselves, so whoever makes this must listen.
+//! Termination signals. Once caught they no longer end the program by default, so they must be handled.
 
 use std::io;
 
@@ -19,7 +19,7 @@ impl Signals {
         })
     }
 
-    /// Waits for one and returns its number.
+    /// Waits for a signal and returns its number.
     pub(crate) async fn recv(&mut self) -> u8 {
         tokio::select! {
             Some(()) = self.interrupt.recv() => 2,

@@ -1,13 +1,13 @@
-//! The local terminal while a remote one is shown on it.
+//! The local terminal while a remote one is displayed on it.
 
 use std::io::{self, IsTerminal, Write};
 
 use cabana_client::PtySize;
 
-/// What a remote program may have left on: the other screen, a hidden cursor, mouse and paste reports, colours.
+/// Resets what a remote program may have left on: alternate screen, hidden cursor, mouse and paste reports, colours.
 const UNDO: &[u8] = b"\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[0m\r\n";
 
-/// Raw mode: every key goes to the remote side. Restored when dropped, whatever happens.
+/// Raw mode: every key goes to the remote side. Restored on drop.
 pub(crate) struct RawMode {
     clean: bool,
 }
@@ -22,7 +22,7 @@ impl RawMode {
         Ok(Some(Self { clean: false }))
     }
 
-    /// The remote program ended by itself and has put the screen in order.
+    /// Skips the reset: the remote program has exited and restored the screen itself.
     pub(crate) fn leave_cleanly(mut self) {
         self.clean = true;
     }
@@ -30,7 +30,7 @@ impl RawMode {
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        // Nothing can be done about an error here; the terminal is gone then.
+        // Errors are ignored: the terminal may be gone.
         if !self.clean && io::stdout().is_terminal() {
             let mut out = io::stdout().lock();
             let _ = out.write_all(UNDO).and_then(|()| out.flush());
@@ -39,7 +39,7 @@ impl Drop for RawMode {
     }
 }
 
-/// The terminal's size; a common one where there is no terminal.
+/// The terminal's size; a default without a terminal.
 pub(crate) fn size() -> PtySize {
     match crossterm::terminal::size() {
         Ok((cols, rows)) if cols > 0 && rows > 0 => PtySize { cols, rows },

@@ -9,9 +9,9 @@ use crate::failure::Outcome;
 const EXAMPLES: &str = "\
 Examples:
   cabana archive ID
-  cabana archive ID --recycle     keeps artifacts/, user-uploads/ and what was marked with --keep, gives up the rest
+  cabana archive ID --recycle     keep only artifacts/, user-uploads/ and --keep paths
 
-Its processes end in order. The next `cabana exec`, `shell`, `cp` or `resume` brings it back.";
+Its processes are shut down. The next `cabana exec`, `shell`, `cp` or `resume` restores it.";
 
 /// Move a sandbox's disk to cold storage
 #[derive(Debug, clap::Args)]
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     /// The sandboxes
     #[arg(value_name = "ID", value_parser = parse_id, required = true)]
     ids: Vec<SandboxId>,
-    /// Keep only what its owner marked
+    /// Keep only the marked paths
     #[arg(long)]
     recycle: bool,
 }

@@ -1,4 +1,4 @@
-//! `cabana commit`: a template of a sandbox.
+//! `cabana commit`: creates a template from a sandbox.
 
 use cabana_client::Error;
 use cabana_types::SandboxId;
@@ -15,18 +15,17 @@ Examples:
   cabana create --template media
   cabana commit ID media:v2 --tag stable
 
-The template is the sandbox's disk as it is, with the template under it; processes and what is in
-memory are no part of it, nor are the variables that the sandbox was created with. The sandbox goes
-on. Prints NAME:BUILD, which names this template for ever.";
+The template contains the sandbox's whole disk, but not its processes, its memory or the environment
+it was created with. The sandbox keeps running. Prints NAME:BUILD, which always names this build.";
 
-/// Make a template of a sandbox
+/// Create a template from a sandbox
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The sandbox
     #[arg(value_name = "ID", value_parser = parse_id)]
     id: SandboxId,
-    /// What to call the template; one that is there gets another build [default: sandbox-ID]
+    /// Name of the template; an existing one gets a new build [default: sandbox-ID]
     #[arg(value_name = "NAME[:TAG]")]
     name: Option<String>,
     /// Tag for the build; may be repeated
@@ -41,7 +40,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     let wanted = CommitRequest { alias: args.name, tags: (!args.tags.is_empty()).then_some(args.tags) };
     let made = context.client()?.commit(&args.id, &wanted).await.map_err(|e| match e {
         e @ Error::TimedOut { .. } => {
-            Failure::from(e).hint("the server goes on with it; `cabana template ls` shows when it is ready")
+            Failure::from(e).hint("the server continues; `cabana template ls` shows when it is ready")
         }
         other => other.into(),
     });

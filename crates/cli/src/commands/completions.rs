@@ -1,4 +1,4 @@
-//! `cabana completions`: a script that lets a shell complete commands and flags.
+//! `cabana completions`: prints shell completion scripts.
 
 use clap::CommandFactory;
 use clap_complete::Shell;

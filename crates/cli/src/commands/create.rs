@@ -1,4 +1,4 @@
-//! `cabana create`: a sandbox that stays until it is killed or expires.
+//! `cabana create`: creates a sandbox that runs until it is killed or expires.
 
 use crate::amount::short;
 use crate::args::SandboxArgs;
@@ -11,7 +11,7 @@ Examples:
   id=$(cabana create)                            prints the new sandbox's id
   cabana create --timeout 2h --metadata owner=me
   cabana create --cpu 4 --memory 4G --no-internet
-  cabana create --json                           everything, with the guest's access token";
+  cabana create --json                           all details, with the guest's access token";
 
 /// Create a sandbox and print its id
 #[derive(Debug, clap::Args)]
@@ -19,7 +19,7 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     sandbox: SandboxArgs,
-    /// Ask twice with the same key and get the same sandbox
+    /// Repeated requests with the same key return the same sandbox
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
     /// Print JSON

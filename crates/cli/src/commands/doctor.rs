@@ -1,4 +1,4 @@
-//! `cabana doctor`: what this machine offers, what is missing, and the command that gets it.
+//! `cabana doctor`: checks whether this machine can run a server, and suggests fixes.
 
 mod machine;
 
@@ -16,13 +16,13 @@ const EXAMPLES: &str = "\
 Examples:
   cabana doctor
   cabana doctor --json
-  cabana doctor --check            asks the server whether everything is as it remembers it
-  sudo cabana doctor               sees everything; without root some things cannot be looked at
+  cabana doctor --check            compare the server's records with the machine's state
+  sudo cabana doctor               with all checks; some need root
 
-Looks and changes nothing. Exits with 1 if the server could not run on this machine. Piped, it is one line
-for each thing, with tabs between: state (ok, lacking, missing), name, what was found, what to do.";
+Changes nothing. Exits with 1 if the server cannot run on this machine. If piped, prints one
+tab-separated line per check: state (ok, lacking, missing), name, finding, fix.";
 
-/// Show what this machine offers to sandboxes, and what is missing
+/// Check whether this machine can run sandboxes, and what is missing
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Compare what the server remembers with what is there instead; exits with 1 if something differs
+    /// Compare the server's records with the machine's state instead; exits with 1 if they differ
     #[arg(long)]
     check: bool,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Args {
 #[serde(rename_all = "lowercase")]
 enum State {
     Ok,
-    /// Not as it should be, but the server runs.
+    /// Not ideal, but the server can run.
     Lacking,
     /// The server cannot run without it.
     Missing,
@@ -73,7 +73,7 @@ impl State {
     }
 }
 
-/// Asks the server for differences between the world and what it remembers.
+/// Asks the server for differences between its records and the machine's state.
 async fn check(context: &Context, json: bool) -> Outcome {
     let differences = context.client()?.check().await?;
     if json {
@@ -83,7 +83,7 @@ async fn check(context: &Context, json: bool) -> Outcome {
             context.out.line(difference)?;
         }
         if differences.is_empty() {
-            context.out.note("everything is as the server remembers it");
+            context.out.note("no differences found");
         }
     }
     Ok(u8::from(!differences.is_empty()))
@@ -106,12 +106,12 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     let missing = facts.iter().filter(|fact| State::of(fact) == State::Missing).count();
     match missing {
         0 => Ok(0),
-        1 => Err(Failure::yours("a server cannot run here: one thing is missing")),
-        many => Err(Failure::yours(format!("a server cannot run here: {many} things are missing"))),
+        1 => Err(Failure::user_error("a server cannot run here: one requirement is missing")),
+        many => Err(Failure::user_error(format!("a server cannot run here: {many} requirements are missing"))),
     }
 }
 
-/// Another firewall may be in the way without stopping the server; the rest must be there.
+/// Another firewall is only a warning; everything else is required.
 fn network(fact: cabana_net::Fact) -> Fact {
     let required = fact.name != "other firewalls";
     Fact { name: fact.name, ok: fact.ok, required, detail: fact.detail, remedy: fact.remedy }
@@ -144,7 +144,7 @@ async fn server(context: &Context) -> Fact {
     Fact { name: "server", ok, required: false, detail, remedy }
 }
 
-/// What the server's backend can do and cannot, if it says.
+/// Capabilities of the server's default backend, if it reports them.
 fn abilities(status: &ServerStatus) -> String {
     let Some(can) = status.capabilities else { return String::new() };
     let named = [
@@ -161,7 +161,7 @@ fn abilities(status: &ServerStatus) -> String {
     part("with", list(true)) + &part("without", list(false))
 }
 
-/// The server's isolation backends, if it lists them.
+/// The server's isolation backends, if it reports them.
 fn isolations(status: &ServerStatus) -> String {
     let one = |isolation: &IsolationStatus| {
         let facts = [
@@ -221,8 +221,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_says_what_it_can_do() {
-        let told = |capabilities| {
+    fn server_abilities_are_listed() {
+        let listed_abilities = |capabilities| {
             abilities(&ServerStatus {
                 version: "1".into(),
                 backend: "native".into(),
@@ -234,17 +234,17 @@ mod tests {
         let can = |all, copies| {
             Some(Capabilities { disk_quota: all, pause_memory: all, memory_outlives_reboot: all, copies })
         };
-        assert_eq!(told(None), "", "an older server");
+        assert_eq!(listed_abilities(None), "", "an older server");
         assert_eq!(
-            told(can(false, true)),
+            listed_abilities(can(false, true)),
             "; with snapshots and forks; without disk limits, pausing with memory, memory that outlives a reboot"
         );
-        assert!(!told(can(true, true)).contains("without"));
-        assert!(told(can(false, false)).starts_with("; without disk limits"));
+        assert!(!listed_abilities(can(true, true)).contains("without"));
+        assert!(listed_abilities(can(false, false)).starts_with("; without disk limits"));
     }
 
     #[test]
-    fn a_server_lists_its_isolation_backends() {
+    fn isolation_backends_are_listed() {
         let isolation = |name: &str, default| IsolationStatus {
             name: name.into(),
             default,

@@ -1,4 +1,4 @@
-//! The same for several things: goes on after an error, and prints the ids or names of those with which it worked.
+//! Runs an action on several objects: continues after an error, and prints the ids or names of those that succeeded.
 
 use std::fmt::Display;
 
@@ -7,7 +7,7 @@ use cabana_client::Error;
 use crate::commands::Context;
 use crate::failure::{Failure, Outcome};
 
-/// `kind` is what they are; `act` says whether it did anything.
+/// `kind` names the objects; `act` returns whether it changed anything.
 pub(crate) async fn run<T: Display>(
     kind: &str,
     ids: &[T],

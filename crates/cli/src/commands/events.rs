@@ -1,4 +1,4 @@
-//! `cabana events`: what happened to all sandboxes, or to one.
+//! `cabana events`: lists events of all sandboxes or of one.
 
 use cabana_client::EventQuery;
 use cabana_types::SandboxId;
@@ -11,14 +11,14 @@ use crate::failure::Outcome;
 
 const EXAMPLES: &str = "\
 Examples:
-  cabana events                                    the latest, of all sandboxes
+  cabana events                                    the latest events of all sandboxes
   cabana events ID
   cabana events --type sandbox.lifecycle.killed --limit 100
   cabana events --json
 
-Piped, it is one line for each event, with tabs between: time, type, sandbox, reason.";
+If piped, prints one tab-separated line per event: time, type, sandbox, reason.";
 
-/// List what happened to sandboxes, latest first
+/// List sandbox events, latest first
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Only this type; may be repeated
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// How many
+    /// Number of events
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
     limit: u32,
     /// Print JSON
@@ -55,7 +55,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
         .collect();
     out.rows(&["WHEN", "TYPE", "SANDBOX", "REASON"], &rows)?;
     if rows.is_empty() {
-        out.note("nothing has happened yet");
+        out.note("there are no events yet");
     }
     Ok(0)
 }

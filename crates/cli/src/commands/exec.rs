@@ -1,4 +1,4 @@
-//! `cabana exec`: a command in a sandbox that is up.
+//! `cabana exec`: runs a command in a running sandbox.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use crate::signals::Signals;
 const EXAMPLES: &str = "\
 Examples:
   cabana exec ID -- ls -l /
-  cabana exec ID -- bash -c 'cd /tmp && ls'     a shell, for pipes and variables
+  cabana exec ID -- bash -c 'cd /tmp && ls'     use a shell for pipes and variables
   cabana exec ID -u root -- apt-get install -y jq
-  tar c src | cabana exec ID -- tar x           standard input is passed on
+  tar c src | cabana exec ID -- tar x           pass standard input
   cabana exec ID -t -- vim notes.txt            on a terminal
   cabana exec ID --background -- python3 -m http.server
 
-Ctrl-C asks the command to end; a second one kills it. Exits with the command's own code (128+n if
-signal n ended it, 124 if --timeout did).";
+Ctrl-C sends SIGTERM to the command; a second one kills it. Exits with the command's exit code
+(128+n if it was killed by signal n, 124 on --timeout).";
 
 /// Run a command in a sandbox
 #[derive(Debug, clap::Args)]
@@ -30,10 +30,10 @@ signal n ended it, 124 if --timeout did).";
 pub(crate) struct Args {
     #[command(flatten)]
     command: CommandArgs,
-    /// Environment of the command; may be repeated
+    /// Environment variable for the command; may be repeated
     #[arg(short, long, value_name = "NAME=VALUE", value_parser = parse_pair)]
     env: Vec<(String, String)>,
-    /// Kills the command after this long: seconds, or 5m, 2h
+    /// Kill the command after this long: seconds, or 5m, 2h
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     timeout: Option<i64>,
     /// Leave it running and print its process id

@@ -1,4 +1,4 @@
-//! `cabana key`: the team's API keys.
+//! `cabana key`: manages the team's API keys.
 
 use cabana_types::KeyId;
 use cabana_types::wire::ApiKey;
@@ -13,31 +13,30 @@ Examples:
   cabana key create laptop
   export E2B_API_KEY=$(cabana key create ci)
 
-Prints the key. It is shown this once: the server keeps only its hash.";
+Prints the key. It is shown only once: the server stores only its hash.";
 
 const LS_EXAMPLES: &str = "\
 Examples:
   cabana key ls
   cabana key ls --json
 
-Piped, it is one line for each key, with tabs between: id, name, the key's beginning and end,
-time of creation, time of the last use.";
+If piped, prints one tab-separated line per key: id, name, masked key, creation time, time of last
+use.";
 
 const RM_EXAMPLES: &str = "\
 Examples:
   cabana key rm 2f1c4a0e-5b7d-4c3f-9e8a-1d2b3c4d5e6f
 
-Prints the ids of the keys that it deleted; they are refused from then on. Goes on after an error.
-The team's last key stays.";
+Prints the ids of the deleted keys. Continues after an error. The team's last key cannot be deleted.";
 
-/// API keys of the team
+/// Manage the team's API keys
 #[derive(Debug, clap::Subcommand)]
 #[command(disable_help_subcommand = true)]
 pub(crate) enum Command {
-    /// Make a key
+    /// Create a key
     #[command(after_help = CREATE_EXAMPLES)]
     Create {
-        /// What to call it
+        /// Name of the key
         #[arg(value_name = "NAME")]
         name: String,
         /// Print JSON
@@ -93,5 +92,5 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
 }
 
 fn parse_id(text: &str) -> Result<KeyId, String> {
-    text.to_ascii_lowercase().parse().map_err(|_| "not the id of a key; `cabana key ls` shows them".to_owned())
+    text.to_ascii_lowercase().parse().map_err(|_| "not a key id; `cabana key ls` lists them".to_owned())
 }

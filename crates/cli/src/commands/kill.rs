@@ -1,4 +1,4 @@
-//! `cabana kill`: ends sandboxes.
+//! `cabana kill`: kills sandboxes.
 
 use cabana_client::ListQuery;
 use cabana_types::SandboxId;
@@ -11,10 +11,10 @@ const EXAMPLES: &str = "\
 Examples:
   cabana kill ID
   cabana kill ID1 ID2 ID3
-  cabana kill --all              asks first
+  cabana kill --all              ask for confirmation
   cabana kill --all --yes
 
-Prints the ids of the sandboxes that it killed. Goes on after an error.";
+Prints the ids of the killed sandboxes. Continues after an error.";
 
 /// Kill sandboxes
 #[derive(Debug, clap::Args)]
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// Kill every sandbox
     #[arg(long)]
     all: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long, requires = "all")]
     yes: bool,
 }
@@ -39,10 +39,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
         let ids: Vec<_> = listed.into_iter().map(|s| s.sandbox_id).collect();
         if !ids.is_empty() && !args.yes {
             if !out.can_ask() {
-                return Err(Failure::yours("killing every sandbox wants a confirmation").hint("add --yes"));
+                return Err(Failure::user_error("killing all sandboxes needs confirmation").hint("add --yes"));
             }
             if !out.confirm(&format!("kill {} sandboxes?", ids.len()))? {
-                return Err(Failure::yours("nothing was killed"));
+                return Err(Failure::user_error("nothing was killed"));
             }
         }
         ids
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
         args.ids
     };
     each::run("sandbox", &ids, context, async |id| match client.kill(id).await {
-        // With --all it may have ended by itself meanwhile.
+        // With --all, it may have ended in the meantime.
         Err(e) if args.all && e.is_not_found() => Ok(false),
         done => done.map(|()| true),
     })

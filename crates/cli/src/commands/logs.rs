@@ -1,4 +1,4 @@
-//! `cabana logs`: what happened to a sandbox.
+//! `cabana logs`: prints a sandbox's log.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,47 +14,47 @@ use crate::failure::{Failure, Outcome};
 const EXAMPLES: &str = "\
 Examples:
   cabana logs ID
-  cabana logs ID -f            goes on until the sandbox ends
-  cabana logs ID --json        one JSON object a line";
+  cabana logs ID -f            continue until the sandbox ends
+  cabana logs ID --json        one JSON object per line";
 
-/// How often a followed log is asked for what is new; the API has no stream of it.
+/// Polling interval with --follow; the API has no log stream.
 const POLL: Duration = Duration::from_secs(1);
-/// Lines of one answer.
+/// Lines per request.
 const PAGE: u32 = 1000;
 
-/// Show what happened to a sandbox
+/// Show a sandbox's log
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The sandbox
     #[arg(value_name = "ID", value_parser = parse_id)]
     id: SandboxId,
-    /// Wait for more
+    /// Keep printing new lines
     #[arg(short, long)]
     follow: bool,
-    /// Print JSON, one object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     let client = context.client()?;
-    let mut shown = Shown::default();
+    let mut printed = Printed::default();
     loop {
-        // Asked before the log is read, so that what came up to its end is shown.
+        // Checked before the log is read, so that everything up to the end is printed.
         let gone = args.follow && matches!(client.get(&args.id).await, Err(e) if e.is_not_found());
-        let logs = match client.logs(&args.id, shown.start, Some(PAGE)).await {
+        let logs = match client.logs(&args.id, printed.start, Some(PAGE)).await {
             Ok(logs) => logs,
-            // It was there, and is gone with its log.
-            Err(e) if shown.start.is_some() && e.is_not_found() => return Ok(0),
+            // The sandbox and its log are gone.
+            Err(e) if printed.start.is_some() && e.is_not_found() => return Ok(0),
             Err(e) => return Err(e.into()),
         };
         let full = logs.log_entries.len() >= PAGE as usize;
         let mut fresh = false;
         for entry in logs.log_entries {
-            if shown.is_new(&entry) {
+            if printed.is_new(&entry) {
                 fresh = true;
-                show(&entry, &args, context)?;
+                print(&entry, &args, context)?;
             }
         }
         if full && fresh {
@@ -67,14 +67,14 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     }
 }
 
-/// What was shown already: the last moment, and the lines of that moment.
+/// Lines printed already: the latest timestamp, and the lines with that timestamp.
 #[derive(Default)]
-struct Shown {
+struct Printed {
     start: Option<i64>,
     at_start: HashSet<String>,
 }
 
-impl Shown {
+impl Printed {
     fn is_new(&mut self, entry: &LogEntry) -> bool {
         let moment = entry.timestamp.as_millisecond();
         match self.start {
@@ -89,7 +89,7 @@ impl Shown {
     }
 }
 
-fn show(entry: &LogEntry, args: &Args, context: &Context) -> Result<(), Failure> {
+fn print(entry: &LogEntry, args: &Args, context: &Context) -> Result<(), Failure> {
     let out = &context.out;
     if args.json {
         return out.json_line(entry);
@@ -109,18 +109,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_shown_once_and_none_is_lost() {
+    fn every_line_is_printed_once() {
         let entry = |ms: i64, text: &str| LogEntry {
             timestamp: jiff::Timestamp::from_millisecond(ms).expect("time"),
             message: text.to_owned(),
             level: "info".to_owned(),
             fields: Default::default(),
         };
-        let mut shown = Shown::default();
-        assert!(shown.is_new(&entry(5, "a")));
-        assert!(!shown.is_new(&entry(5, "a")));
-        assert!(shown.is_new(&entry(5, "b")), "another line of the same moment");
-        assert!(shown.is_new(&entry(6, "a")));
-        assert!(!shown.is_new(&entry(5, "b")));
+        let mut printed = Printed::default();
+        assert!(printed.is_new(&entry(5, "a")));
+        assert!(!printed.is_new(&entry(5, "a")));
+        assert!(printed.is_new(&entry(5, "b")), "another line of the same moment");
+        assert!(printed.is_new(&entry(6, "a")));
+        assert!(!printed.is_new(&entry(5, "b")));
     }
 }

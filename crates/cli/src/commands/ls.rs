@@ -1,4 +1,4 @@
-//! `cabana ls`: the sandboxes that are up or asleep.
+//! `cabana ls`: lists running and paused sandboxes.
 
 use cabana_client::ListQuery;
 use cabana_types::wire::{ListedSandbox, SandboxState};
@@ -16,21 +16,22 @@ Examples:
   cabana ls -q | xargs cabana kill              ids only
   cabana ls --json | jq '.[].sandboxID'
 
-On a terminal this is a table. Piped, it is one line for each sandbox, with tabs between: id, template,
-state, CPUs, memory in MiB, disk in MiB, start, expiry, labels, since when it is in its state, and why.
-Failed sandboxes are listed with --state failed; their disks are kept for a while (see `cabana recover`).";
+Prints a table on a terminal. If piped, prints one tab-separated line per sandbox: id, template,
+state, CPUs, memory in MiB, disk in MiB, start, expiry, labels, time of the last state change, its
+reason. Failed sandboxes are listed with --state failed; their disks are kept for a while (see
+`cabana recover`).";
 
 /// List sandboxes
 #[derive(Debug, clap::Args)]
 #[command(visible_alias = "list", after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Only those in this state
+    /// Only sandboxes in this state
     #[arg(long, value_name = "STATE")]
     state: Vec<State>,
-    /// Only those with this label; may be repeated
+    /// Only sandboxes with this label; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
     metadata: Vec<(String, String)>,
-    /// Only those of this template
+    /// Only sandboxes of this template
     #[arg(long, value_name = "NAME")]
     template: Option<String>,
     /// Print ids only
@@ -77,7 +78,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
             &rows,
         )?;
         if rows.is_empty() {
-            out.note("there are no sandboxes; `cabana create` makes one");
+            out.note("there are no sandboxes; create one with `cabana create`");
         }
     }
     Ok(0)
@@ -88,7 +89,7 @@ fn row(sandbox: &ListedSandbox, now: Timestamp) -> Vec<String> {
     row[4] = mebibytes(sandbox.memory_mb.into());
     row[5] = mebibytes(sandbox.disk_size_mb.into());
     row[6] = relative(sandbox.started_at, now);
-    // Only those that run expire.
+    // Only running sandboxes expire.
     row[7] = if sandbox.state == SandboxState::Running { relative(sandbox.end_at, now) } else { "-".to_owned() };
     row[9] = sandbox.since.map(|since| relative(since, now)).unwrap_or_default();
     row

@@ -1,4 +1,4 @@
-//! `cabana man`: the manual pages, for packages.
+//! `cabana man`: writes the manual pages, for packages.
 
 use std::path::PathBuf;
 

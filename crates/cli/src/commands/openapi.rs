@@ -1,11 +1,11 @@
-//! `cabana openapi`: the description of the API.
+//! `cabana openapi`: prints the API description.
 
 use crate::commands::Context;
 use crate::failure::Outcome;
 
 /// Print the API's OpenAPI description
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  cabana openapi > openapi.json\n\nIt is this program's own; no server is asked.")]
+#[command(after_help = "Examples:\n  cabana openapi > openapi.json\n\nWorks without a server.")]
 pub(crate) struct Args {}
 
 pub(crate) fn run(_: &Args, context: &Context) -> Outcome {

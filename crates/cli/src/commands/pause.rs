@@ -1,4 +1,4 @@
-//! `cabana pause`: lays sandboxes to rest.
+//! `cabana pause`: pauses sandboxes.
 
 use cabana_types::SandboxId;
 
@@ -8,19 +8,19 @@ use crate::failure::Outcome;
 
 const EXAMPLES: &str = "\
 Examples:
-  cabana pause ID                with its processes and memory
-  cabana pause ID --disk         its disk alone; it boots afresh when it is resumed
+  cabana pause ID                keep its processes and memory
+  cabana pause ID --disk         keep only its disk; it reboots when it is resumed
 
-The next `cabana exec`, `shell`, `cp` or `resume` wakes it.";
+The next `cabana exec`, `shell`, `cp` or `resume` resumes it.";
 
-/// Pause a sandbox: nothing in it runs until it is woken
+/// Pause a sandbox until it is resumed
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The sandboxes
     #[arg(value_name = "ID", value_parser = parse_id, required = true)]
     ids: Vec<SandboxId>,
-    /// Keep its disk alone: its processes end in order
+    /// Keep only its disk; its processes are shut down
     #[arg(long)]
     disk: bool,
 }

@@ -11,8 +11,8 @@ Examples:
   cabana ls --state failed
   cabana recover ID
 
-A failed sandbox, or one that does not answer, boots afresh from its disk; a paused one wakes; one that is
-fine stays as it is.";
+A failed or unresponsive sandbox reboots from its disk; a paused one is resumed; a healthy one is
+left alone.";
 
 /// Make a failed or hung sandbox usable again
 #[derive(Debug, clap::Args)]

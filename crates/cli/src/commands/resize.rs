@@ -1,4 +1,4 @@
-//! `cabana resize`: what a sandbox may use.
+//! `cabana resize`: changes a sandbox's resources.
 
 use cabana_types::SandboxId;
 use cabana_types::wire::ResizeRequest;
@@ -13,9 +13,9 @@ Examples:
   cabana resize ID --memory 4G
   cabana resize ID --cpu 4 --disk 20G
 
-Takes effect at once if the sandbox is up, else when it wakes. A disk only grows.";
+Takes effect at once if the sandbox is running, otherwise when it is resumed. A disk can only grow.";
 
-/// Change what a sandbox may use
+/// Change a sandbox's resources
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -35,7 +35,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     if args.cpu.is_none() && args.memory.is_none() && args.disk.is_none() {
-        return Err(Failure::yours("say what to change").hint("--cpu, --memory or --disk"));
+        return Err(Failure::user_error("nothing to change").hint("give --cpu, --memory or --disk"));
     }
     let wanted = ResizeRequest { cpu_count: args.cpu, memory_mb: args.memory, disk_size_mb: args.disk };
     let now = context.client()?.resize(&args.id, &wanted).await?;

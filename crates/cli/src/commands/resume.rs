@@ -1,4 +1,4 @@
-//! `cabana resume`: wakes sandboxes.
+//! `cabana resume`: resumes sandboxes.
 
 use cabana_types::SandboxId;
 
@@ -12,16 +12,17 @@ Examples:
   cabana resume ID
   cabana resume ID --timeout 2h
 
-One that is up lives at least that long from now. Archived ones come back from cold storage.";
+The timeout of a running sandbox is only extended. Archived sandboxes are restored from cold
+storage.";
 
-/// Wake a paused sandbox
+/// Resume a paused sandbox
 #[derive(Debug, clap::Args)]
 #[command(visible_alias = "connect", after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The sandboxes
     #[arg(value_name = "ID", value_parser = parse_id, required = true)]
     ids: Vec<SandboxId>,
-    /// Live at least this long from now: seconds, or 5m, 2h [default: 5m]
+    /// Minimum time until it expires: seconds, or 5m, 2h [default: 5m]
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     timeout: Option<i64>,
 }

@@ -1,4 +1,4 @@
-//! `cabana run`: a command in a fresh sandbox that is gone afterwards.
+//! `cabana run`: runs a command in a new sandbox and kills the sandbox afterwards.
 
 use cabana_client::StartCommand;
 
@@ -12,22 +12,22 @@ use crate::signals::Signals;
 const EXAMPLES: &str = "\
 Examples:
   cabana run -- python3 -c 'print(6 * 7)'
-  cabana run -- bash -c 'ls /etc | wc -l'       a shell, for pipes and variables
-  cat data.csv | cabana run -- sort -u          standard input is passed on
+  cabana run -- bash -c 'ls /etc | wc -l'       use a shell for pipes and variables
+  cat data.csv | cabana run -- sort -u          pass standard input
   cabana run --cpu 4 --memory 2G -- make -j4
   cabana run -t -- top                          on a terminal
-  cabana run --keep -- pip install flask        the sandbox stays
+  cabana run --keep -- pip install flask        keep the sandbox
 
-Ctrl-C asks the command to end; a second one kills it. Without --timeout the sandbox lives as long as
-the command. Exits with the command's own code (128+n if signal n ended it).";
+Ctrl-C sends SIGTERM to the command; a second one kills it. Without --timeout the sandbox lives as
+long as the command. Exits with the command's exit code (128+n if it was killed by signal n).";
 
-/// Run a command in a fresh sandbox, and kill the sandbox afterwards
+/// Run a command in a new sandbox, then kill the sandbox
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     command: CommandArgs,
-    /// Leave the sandbox running afterwards
+    /// Keep the sandbox running afterwards
     #[arg(long)]
     keep: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `cabana server`: reads the settings, shows what happens, and waits for signals.
+//! `cabana server`: loads the configuration, shows progress, and handles signals.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::commands::Context;
 use crate::connection::{self, variable};
-use crate::failure::{Failure, OURS, Outcome, YOURS};
+use crate::failure::{Failure, Outcome, SYSTEM_ERROR, USER_ERROR};
 use crate::guest_program;
 use crate::output::{Output, ShareBar};
 use crate::signals::Signals;
@@ -21,12 +21,13 @@ const EXAMPLES: &str = "\
 Examples:
   sudo cabana server
   sudo cabana server --listen 127.0.0.1:8000 --data-dir /srv/cabana
-  cabana server --print-config          what is set, and where each value came from
+  cabana server --print-config          all settings and their sources
   CABANA_LOG=debug sudo -E cabana server
 
-The first start prepares the template `base`, which takes some minutes. Ctrl-C ends the server; sandboxes
-stay up, and the next start takes them over. --print-config lists every setting; each can be set in the
-configuration file or by its variable. `cabana doctor` says whether this machine has what is needed.";
+The first start prepares the template `base`, which takes some minutes. Ctrl-C stops the server;
+sandboxes keep running, and the next start takes them over. --print-config lists every setting;
+each can be set in the configuration file or by an environment variable. `cabana doctor` checks
+this machine.";
 
 const DEFAULT_LOG: &str = "info";
 
@@ -34,16 +35,16 @@ const DEFAULT_LOG: &str = "info";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Where to serve [default: 127.0.0.1:3000] [env: CABANA_LISTEN]
+    /// Address to listen on [default: 127.0.0.1:3000] [env: CABANA_LISTEN]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
-    /// Where to keep everything [default: /var/lib/cabana] [env: CABANA_DATA_DIR]
+    /// Data directory [default: /var/lib/cabana] [env: CABANA_DATA_DIR]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
-    /// Configuration file [default: /etc/cabana/config.toml if it is there] [env: CABANA_CONFIG]
+    /// Configuration file [default: /etc/cabana/config.toml, if it exists] [env: CABANA_CONFIG]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print what is set and where each value came from, and end
+    /// Print all settings and where each value comes from, then exit
     #[arg(long)]
     print_config: bool,
 }
@@ -53,15 +54,15 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     let flags: Vec<(String, String)> =
         flags.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?))).collect();
     let loaded = Loaded::read(args.config.as_deref(), variable, &flags).map_err(|e| {
-        let yours = Failure::from(e).code(YOURS);
-        yours.hint("`cabana server --print-config` shows what is set, once it can be read")
+        let user_error = Failure::from(e).code(USER_ERROR);
+        user_error.hint("once it is valid, `cabana server --print-config` shows all settings")
     })?;
     if args.print_config {
         context.out.raw(loaded.describe().as_bytes())?;
         return Ok(0);
     }
     context.out.start_log(&variable(env::LOG).unwrap_or_else(|| DEFAULT_LOG.to_owned()))?;
-    check_surroundings()?;
+    preflight()?;
     raise_open_files();
     let shutdown = CancellationToken::new();
     let mut signals = Signals::catch()?;
@@ -76,37 +77,38 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     Ok(0)
 }
 
-/// What would otherwise fail later and less clearly.
-fn check_surroundings() -> Result<(), Failure> {
+/// Preflight checks, for clearer errors.
+fn preflight() -> Result<(), Failure> {
     if !rustix::process::geteuid().is_root() {
-        return Err(Failure::yours("the server makes namespaces, mounts and network devices, which only root may")
+        return Err(Failure::user_error("the server needs root to create namespaces, mounts and network devices")
             .hint("sudo cabana server"));
     }
     guest_program::check()
         .map(drop)
-        .map_err(|problem| Failure::yours(format!("the guest program {problem}")).hint(guest_program::REMEDY))
+        .map_err(|problem| Failure::user_error(format!("the guest program {problem}")).hint(guest_program::REMEDY))
 }
 
-/// Each sandbox and each connection takes descriptors; the usual soft limit is for programs that use `select`.
+/// Raises the limit on open files: every sandbox and connection needs descriptors, and the default soft limit is low.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
-    // Without it the server works, for fewer sandboxes.
+    // Without it the server runs, with fewer sandboxes.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// Adds an exit code and what to do next.
+/// Adds an exit code and a hint.
 fn failure(error: Error) -> Failure {
     let (code, hint) = match &error {
-        Error::Path { .. } | Error::InUse { .. } => (YOURS, None),
-        Error::Listen { .. } => (YOURS, Some("choose another with --listen")),
-        Error::Machine(_) => (OURS, Some("`cabana doctor` says what this machine lacks")),
+        Error::Path { .. } | Error::InUse { .. } => (USER_ERROR, None),
+        Error::Listen { .. } => (USER_ERROR, Some("choose another address with --listen")),
+        Error::Machine(_) => (SYSTEM_ERROR, Some("`cabana doctor` shows what this machine lacks")),
         Error::BaseTemplate(_) => (
-            OURS,
+            SYSTEM_ERROR,
             Some(
-                "it needs mmdebstrap, a Debian mirror and a Python package index: `cabana doctor` checks the first, `apt-get update` the second; PIP_INDEX_URL names another index",
+                "it needs mmdebstrap, a Debian mirror and a Python package index: `cabana doctor` checks the first, \
+                 `apt-get update` the second; set PIP_INDEX_URL for another index",
             ),
         ),
-        _ => (OURS, None),
+        _ => (SYSTEM_ERROR, None),
     };
     let failure = Failure::from(error).code(code);
     match hint {
@@ -115,7 +117,7 @@ fn failure(error: Error) -> Failure {
     }
 }
 
-/// Shows on standard error what the server reports.
+/// Shows startup progress on standard error.
 struct Display<'a> {
     config: &'a Config,
     out: &'a Output,
@@ -145,10 +147,10 @@ fn thousandths(fraction: f32) -> u64 {
     (fraction.clamp(0.0, 1.0) * 1000.0) as u64
 }
 
-/// The variables that lead E2B's clients here.
+/// Environment variables for E2B's clients.
 fn exports(config: &Config, server: &Started, url: &str) -> String {
     let mut text = match config.public_domain(server.address.port()).filter(|_| config.is_encrypted()) {
-        // E2B's clients put `api.` and `PORT-ID.` before it.
+        // E2B's clients prefix it with `api.` and `PORT-ID.`.
         Some(domain) => format!("  export E2B_DOMAIN={domain}\n"),
         None => format!("  export E2B_API_URL={url}\n  export E2B_SANDBOX_URL={url}\n"),
     };
@@ -160,13 +162,13 @@ fn exports(config: &Config, server: &Started, url: &str) -> String {
     text
 }
 
-/// What a person needs to know when it serves. The key itself is told only by its file, so that it is in no log.
+/// The startup message. A new key is shown once; later only its file is named, so that it does not end up in logs.
 fn banner(config: &Config, server: &Started) -> String {
     let url = connection::local_url(config, server.address);
     let key = config.key_file();
     let key = key.display();
     let version = env!("CARGO_PKG_VERSION");
-    // Only its hash is in the store: this and the file are where it can be read. A log is no place for it, others may read that.
+    // The store has only the key's hash. The key itself is shown only on a terminal: logs may be readable by others.
     let key_is = match server.fresh_key.as_ref().filter(|_| std::io::stdout().is_terminal()) {
         Some(fresh) => format!("The API key is {}, kept in {key}", fresh.expose()),
         None => format!("The API key is in {key}"),

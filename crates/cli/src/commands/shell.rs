@@ -1,4 +1,4 @@
-//! `cabana shell`: a login shell on a terminal, in a sandbox that is up or in a fresh one.
+//! `cabana shell`: opens a login shell on a terminal, in a running or a new sandbox.
 
 use std::io::IsTerminal;
 
@@ -14,12 +14,12 @@ use crate::signals::Signals;
 
 const EXAMPLES: &str = "\
 Examples:
-  cabana shell                  in a fresh sandbox that is killed when you leave
-  cabana shell --keep           in a fresh sandbox that stays
-  cabana shell ID               in a sandbox that is up
+  cabana shell                  in a new sandbox, killed on exit
+  cabana shell --keep           in a new sandbox, kept on exit
+  cabana shell ID               in a running sandbox
   cabana shell ID --user root
 
-While the shell is open, the sandbox does not expire. Exits with the shell's own code.";
+While the shell is open, the sandbox does not expire. Exits with the shell's exit code.";
 
 /// Prefers bash; a minimal image may have only sh.
 const LOGIN_SHELL: &str = "if [ -x /bin/bash ]; then exec /bin/bash -il; else exec /bin/sh -il; fi";
@@ -28,7 +28,7 @@ const LOGIN_SHELL: &str = "if [ -x /bin/bash ]; then exec /bin/bash -il; else ex
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The sandbox; a fresh one if none is named
+    /// The sandbox; a new one if omitted
     #[arg(value_name = "ID", value_parser = parse_id,
           conflicts_with_all = ["keep", "template", "cpu", "memory", "disk", "env", "metadata", "no_internet", "timeout"])]
     id: Option<SandboxId>,
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// User of the sandbox to run as [default: the template's]
     #[arg(short, long, value_name = "USER")]
     user: Option<String>,
-    /// Leave the fresh sandbox running afterwards
+    /// Keep the new sandbox running afterwards
     #[arg(long)]
     keep: bool,
     #[command(flatten)]
@@ -47,14 +47,14 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::yours("a shell needs a terminal, and standard input is none")
+        return Err(Failure::user_error("a shell needs a terminal, but standard input is not one")
             .hint("`cabana exec ID -- COMMAND` runs a command without one"));
     }
     let client = context.client()?;
     let mut signals = Signals::catch()?;
     match &args.id {
         Some(id) => {
-            let connected = client.connect(id, Some(lease::LIFE_SECONDS)).await?;
+            let connected = client.connect(id, Some(lease::TIMEOUT_SECONDS)).await?;
             let _renewing = lease::keep_alive(client.clone(), id.clone());
             open(&client.handle(&connected)?, &args, &mut signals).await
         }

@@ -1,4 +1,4 @@
-//! `cabana snapshot`: copies of disks that stay.
+//! `cabana snapshot`: manages snapshots of disks.
 
 use cabana_types::SandboxId;
 use jiff::Timestamp;
@@ -11,21 +11,21 @@ use crate::failure::Outcome;
 const EXAMPLES: &str = "\
 Examples:
   cabana snapshot create ID --name before-upgrade
-  cabana create --template before-upgrade           a sandbox from it
+  cabana create --template before-upgrade           create a sandbox from it
   cabana snapshot ls
   cabana snapshot rm before-upgrade";
 
-/// Keep copies of sandboxes' disks, to make sandboxes from
+/// Manage snapshots of sandboxes' disks
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum Command {
-    /// Take a snapshot and print what to name it by
+    /// Take a snapshot and print its id or name
     #[command(after_help = EXAMPLES)]
     Create {
         /// The sandbox
         #[arg(value_name = "ID", value_parser = parse_id)]
         id: SandboxId,
-        /// A name; a snapshot that has it already gives it up
+        /// Name of the snapshot; an existing snapshot loses it
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
     },
@@ -42,7 +42,7 @@ pub(crate) enum Command {
     /// Delete snapshots
     #[command(visible_alias = "delete", after_help = EXAMPLES)]
     Rm {
-        /// Their ids or names
+        /// Ids or names of the snapshots
         #[arg(value_name = "SNAPSHOT", required = true)]
         names: Vec<String>,
     },
@@ -72,7 +72,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
                 .collect();
             out.rows(&["SNAPSHOT", "OF", "MADE"], &rows)?;
             if rows.is_empty() {
-                out.note("there are no snapshots; `cabana snapshot create` makes one");
+                out.note("there are no snapshots; create one with `cabana snapshot create`");
             }
         }
         Command::Rm { names } => {

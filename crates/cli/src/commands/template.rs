@@ -1,4 +1,4 @@
-//! `cabana template`: what sandboxes start from.
+//! `cabana template`: manages templates.
 
 mod build;
 mod context;
@@ -7,8 +7,8 @@ mod import;
 mod init;
 mod logs;
 mod ls;
-mod order;
 mod pull;
+mod request;
 mod upload;
 mod watch;
 
@@ -17,30 +17,30 @@ use crate::failure::{Failure, Outcome};
 
 const TAG_EXAMPLES: &str = "\
 Examples:
-  cabana template tag web:v2 stable              the build that v2 names is stable too
-  cabana template tag web:v1 default             go back: `web` means v1 again
+  cabana template tag web:v2 stable              also tag the build v2 as stable
+  cabana template tag web:v1 default             roll back: `web` is v1 again
   cabana template tag web:2f1c4a0e-5b7d-4c3f-9e8a-1d2b3c4d5e6f default
 
-A tag names one build of a template; giving it to another moves it. Sandboxes that are there stay as
-they are. Prints what can be named now.";
+A tag names one build of a template; adding it to another build moves it. Existing sandboxes are not
+affected. Prints the new names.";
 
 const UNTAG_EXAMPLES: &str = "\
 Examples:
   cabana template untag web v1
   cabana template untag web v1 v2
 
-The builds stay for a while, by their ids. `default` cannot be removed, only moved.";
+The builds are kept for a while under their ids. `default` can be moved, but not removed.";
 
 const RM_EXAMPLES: &str = "\
 Examples:
   cabana template rm web
   cabana template rm web worker
 
-Deletes templates with all their builds; one that is under way is ended. A template that sandboxes
-were started from stays until they are gone. Prints the names of those that it deleted. Goes on after an
-error.";
+Deletes templates with all their builds; a running build is cancelled. A template that sandboxes
+were started from is kept until they are gone. Prints the names of the deleted templates. Continues
+after an error.";
 
-/// Templates: what sandboxes start from
+/// Manage templates, which sandboxes start from
 #[derive(Debug, clap::Subcommand)]
 #[command(disable_help_subcommand = true)]
 pub(crate) enum Command {
@@ -48,30 +48,30 @@ pub(crate) enum Command {
     Pull(Box<pull::Args>),
     Import(Box<import::Args>),
     Ls(ls::Args),
-    /// Give tags to a build
+    /// Add tags to a build
     #[command(after_help = TAG_EXAMPLES)]
     Tag {
         /// The build: NAME, NAME:TAG or NAME:BUILD
         #[arg(value_name = "NAME:TAG")]
         target: String,
-        /// The tags that it gets
+        /// Tags to add
         #[arg(value_name = "TAG", required = true)]
         tags: Vec<String>,
     },
-    /// Take tags away
+    /// Remove tags
     #[command(after_help = UNTAG_EXAMPLES)]
     Untag {
         /// The template
         #[arg(value_name = "NAME")]
         name: String,
-        /// The tags that it loses
+        /// Tags to remove
         #[arg(value_name = "TAG", required = true)]
         tags: Vec<String>,
     },
     /// Delete templates
     #[command(visible_alias = "delete", after_help = RM_EXAMPLES)]
     Rm {
-        /// Their names or ids
+        /// Names or ids of the templates
         #[arg(value_name = "NAME", required = true)]
         names: Vec<String>,
     },
@@ -111,7 +111,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
     Ok(0)
 }
 
-/// `name` of `name:tag`.
+/// The `name` part of `name:tag`.
 fn without_tag(name: &str) -> &str {
     name.split_once(':').map_or(name, |(name, _)| name)
 }

@@ -1,4 +1,4 @@
-//! `cabana tls`: what clients need to believe the server.
+//! `cabana tls`: prints what clients need to trust the server.
 
 use crate::commands::Context;
 use crate::connection;
@@ -11,10 +11,10 @@ Examples:
   NODE_EXTRA_CA_CERTS=$PWD/ca.pem node agent.mjs        Node
   sudo cp ca.pem /usr/local/share/ca-certificates/cabana.crt && sudo update-ca-certificates
 
-The server makes it on its first start with tls.mode = \"internal\". Who has it believes whatever the server's data
-directory can sign, so give it only to programs that are to trust that machine.";
+The server creates it on its first start with tls.mode = \"internal\". Clients that trust it trust
+every certificate signed by this server, so install it only where that is intended.";
 
-/// Encryption: the authority of a server that makes its own certificates
+/// TLS: the certificate authority of a server that issues its own certificates
 #[derive(Debug, clap::Subcommand)]
 #[command(disable_help_subcommand = true)]
 pub(crate) enum Command {
@@ -27,12 +27,14 @@ pub(crate) fn run(command: &Command, context: &Context) -> Outcome {
     let Command::Ca = command;
     let path = connection::local_server()?.ca_file();
     let text = std::fs::read_to_string(&path).map_err(|error| {
-        let failure =
-            Failure::yours(format!("there is no certificate authority: {} cannot be read: {error}", path.display()));
+        let failure = Failure::user_error(format!(
+            "there is no certificate authority: {} cannot be read: {error}",
+            path.display()
+        ));
         match error.kind() {
             std::io::ErrorKind::PermissionDenied => failure.hint("run this as the user who runs the server (root)"),
             _ => failure
-                .hint("set tls.mode = \"internal\" (or CABANA_TLS_MODE) and start `cabana server`, which makes it"),
+                .hint("set tls.mode = \"internal\" (or CABANA_TLS_MODE) and start `cabana server`, which creates it"),
         }
     })?;
     context.out.raw(text.as_bytes())?;

@@ -1,4 +1,4 @@
-//! `cabana webhooks`: where the team's events are sent, and how that goes.
+//! `cabana webhooks`: manages webhooks and shows their deliveries.
 
 use cabana_types::wire::{DeliveryStatus, NewWebhook, Webhook, WebhookDelivery};
 use cabana_types::{Secret, WebhookId};
@@ -13,8 +13,8 @@ Examples:
   cabana webhooks ls
   cabana webhooks ls --json
 
-Piped, it is one line for each webhook, with tabs between: id, name, URL, types of events with
-commas between, `enabled` or `disabled`, how many events wait, how many were dropped.";
+If piped, prints one tab-separated line per webhook: id, name, URL, comma-separated event types,
+`enabled` or `disabled`, number of pending events, number of dropped events.";
 
 const ADD_EXAMPLES: &str = "\
 Examples:
@@ -22,26 +22,24 @@ Examples:
   cabana webhooks add https://example.com/hook --event killed --event updated --name alarms
   cabana webhooks add https://example.com/hook --secret-file secret.txt
 
-Prints the id and, where no secret was given, the one that was made. It is shown this once.
-`created` stands for `sandbox.lifecycle.created`, and so on.";
+Prints the id and, if none was given, the generated secret, which is shown only once.
+`created` is short for `sandbox.lifecycle.created`, and so on.";
 
 const RM_EXAMPLES: &str = "\
 Examples:
   cabana webhooks rm 2f1c4a0e-5b7d-4c3f-9e8a-1d2b3c4d5e6f
 
-Prints the ids of the webhooks that it deleted; nothing is sent to them from then on. Goes on
-after an error.";
+Prints the ids of the deleted webhooks. Continues after an error.";
 
 const DELIVERIES_EXAMPLES: &str = "\
 Examples:
   cabana webhooks deliveries 2f1c4a0e-5b7d-4c3f-9e8a-1d2b3c4d5e6f
   cabana webhooks deliveries 2f1c4a0e-5b7d-4c3f-9e8a-1d2b3c4d5e6f --limit 100 --json
 
-Piped, it is one line for each event, with tabs between: time of the event, type, sandbox,
-`pending`, `delivered` or `failed`, how often it was tried, time of the next try, what went wrong
-last.";
+If piped, prints one tab-separated line per event: time of the event, type, sandbox, `pending`,
+`delivered` or `failed`, number of attempts, time of the next attempt, last error.";
 
-/// What the types of events begin with.
+/// Prefix of event types.
 const PREFIX: &str = "sandbox.lifecycle.";
 
 /// Send events to URLs
@@ -55,19 +53,19 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Send events to a URL from now on
+    /// Send new events to a URL
     #[command(after_help = ADD_EXAMPLES)]
     Add {
-        /// Where to
+        /// Destination URL
         #[arg(value_name = "URL")]
         url: String,
-        /// What to call it
+        /// Name of the webhook
         #[arg(long, value_name = "NAME", default_value = "webhook")]
         name: String,
-        /// Type of events to send; may be repeated
+        /// Event type to send; may be repeated
         #[arg(long = "event", value_name = "TYPE", default_values = ["created", "killed"])]
         events: Vec<String>,
-        /// File with the secret that signs what is sent [default: one is made]
+        /// File with the signing secret [default: a generated one]
         #[arg(long, value_name = "FILE")]
         secret_file: Option<std::path::PathBuf>,
         /// Print JSON
@@ -81,13 +79,13 @@ pub(crate) enum Command {
         #[arg(value_name = "ID", required = true, value_parser = parse_id)]
         ids: Vec<WebhookId>,
     },
-    /// List what was sent and what waits, latest event first
+    /// List recent and pending deliveries, latest event first
     #[command(after_help = DELIVERIES_EXAMPLES)]
     Deliveries {
         /// The webhook
         #[arg(value_name = "ID", value_parser = parse_id)]
         id: WebhookId,
-        /// How many
+        /// Number of deliveries
         #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
         limit: u32,
         /// Print JSON
@@ -139,7 +137,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
             let rows: Vec<_> = deliveries.iter().map(|delivery| delivery_row(delivery, time)).collect();
             out.rows(&["WHEN", "TYPE", "SANDBOX", "STATE", "TRIES", "NEXT", "ERROR"], &rows)?;
             if rows.is_empty() {
-                out.note("nothing has been sent yet");
+                out.note("there are no deliveries yet");
             }
         }
     }
@@ -185,13 +183,13 @@ fn make_secret() -> Secret {
     Secret::new(random.iter().map(|b| format!("{b:02x}")).collect::<String>())
 }
 
-/// The file's content without the line's end.
+/// The file's contents without the trailing newline.
 fn read_secret(path: &std::path::Path) -> Result<Secret, Failure> {
     let text = std::fs::read_to_string(path)
-        .map_err(|e| Failure::yours(format!("cannot read the secret from {}: {e}", path.display())))?;
+        .map_err(|e| Failure::user_error(format!("cannot read the secret from {}: {e}", path.display())))?;
     Ok(Secret::new(text.trim_end_matches(['\r', '\n'])))
 }
 
 fn parse_id(text: &str) -> Result<WebhookId, String> {
-    text.to_ascii_lowercase().parse().map_err(|_| "not the id of a webhook; `cabana webhooks ls` shows them".to_owned())
+    text.to_ascii_lowercase().parse().map_err(|_| "not a webhook id; `cabana webhooks ls` lists them".to_owned())
 }

@@ -1,4 +1,4 @@
-//! What is said, and with which exit code, when something is wrong.
+//! Error messages and exit codes.
 
 use crate::fake::Fake;
 use crate::{against, cabana, client, report, stderr};
@@ -44,12 +44,12 @@ fn messages() {
     insta::assert_snapshot!("kill-all-without-yes", report(&against(&fake, &["kill", "--all"])));
     insta::assert_snapshot!("shell-without-terminal", report(&against(&fake, &["shell", &id])));
     insta::assert_snapshot!("cp-without-sandbox", report(&against(&fake, &["cp", "a", "b"])));
-    insta::assert_snapshot!("kill-goes-on", report(&against(&fake, &["kill", "inope", &id, "inada"])));
+    insta::assert_snapshot!("kill-continues", report(&against(&fake, &["kill", "inope", &id, "inada"])));
     assert!(fake.live().is_empty());
 }
 
 #[test]
-fn the_key_of_the_local_server_is_found() {
+fn the_local_servers_key_is_used() {
     let fake = Fake::start();
     let data = tempfile::tempdir().expect("directory");
     std::fs::write(data.path().join("key"), format!("{}\n", crate::fake::KEY)).expect("write");
@@ -61,12 +61,12 @@ fn the_key_of_the_local_server_is_found() {
 }
 
 #[test]
-fn the_variables_of_e2b_work() {
+fn e2b_variables_are_used() {
     let fake = Fake::start();
     let output =
         cabana(&["ls"]).env("E2B_API_URL", &fake.url).env("E2B_API_KEY", crate::fake::KEY).output().expect("run");
     assert_eq!(output.status.code(), Some(0), "{}", report(&output));
-    // Ours beat them.
+    // Cabana's variables have priority.
     let output =
         client(&fake, &["ls"]).env("E2B_API_URL", "http://127.0.0.1:1").env("E2B_API_KEY", "x").output().expect("run");
     assert_eq!(output.status.code(), Some(0), "{}", report(&output));

@@ -1,4 +1,4 @@
-//! A server with the API's form and nothing behind it: sandboxes are rows, and a sandbox's commands are scripted by their names.
+//! A fake server with Cabana's API: sandboxes are rows, and commands are scripted by their names.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ use crate::fake_templates::{self, Templates};
 pub(crate) const KEY: &str = "e2b_0000000000000000000000000000000000000000";
 pub(crate) const TOKEN: &str = "guest-token";
 
-/// What can happen to a scripted command from outside.
+/// External input to a scripted command.
 #[derive(Debug)]
 pub(crate) enum Push {
     Input(Vec<u8>),
@@ -46,9 +46,9 @@ pub(crate) struct World {
     pub(crate) commands: Mutex<BTreeMap<u32, mpsc::UnboundedSender<Push>>>,
     pub(crate) next: AtomicU32,
     pub(crate) templates: Templates,
-    /// Where the server is.
+    /// The server's URL.
     pub(crate) url: Mutex<String>,
-    /// What stands for the sandboxes' disks.
+    /// Directory that acts as the sandboxes' disk.
     pub(crate) disk: PathBuf,
 }
 
@@ -88,7 +88,7 @@ impl Fake {
         Self::serving(None)
     }
 
-    /// With TLS, in front of the API alone.
+    /// With TLS for the API only.
     pub(crate) fn start_tls(tls: Tls) -> Self {
         Self::serving(Some(tls))
     }
@@ -115,7 +115,7 @@ impl Fake {
         Self { url, world, disk, _runtime: runtime }
     }
 
-    /// A sandbox that is up.
+    /// Adds a running sandbox.
     pub(crate) fn sandbox(&self) -> String {
         add(&self.world, &json!({"templateID": "base"}))
     }
@@ -159,7 +159,7 @@ async fn authorise(request: Request, next: Next) -> Response {
     }
 }
 
-/// What the real edge checks before the guest sees a request.
+/// Checks of the real edge before a request reaches the guest.
 async fn edge(State(world): State<Arc<World>>, request: Request, next: Next) -> Response {
     let headers = request.headers().clone();
     let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default();
@@ -203,7 +203,7 @@ async fn create(State(world): State<Arc<World>>, Json(request): Json<Value>) -> 
     (StatusCode::CREATED, Json(row)).into_response()
 }
 
-/// Two rows a page, so that paging is used.
+/// Two rows per page, so that paging is tested.
 async fn list(State(world): State<Arc<World>>, Query(query): Query<BTreeMap<String, String>>) -> Response {
     let rows: Vec<_> = world.sandboxes.lock().expect("lock").values().cloned().collect();
     let from: usize = query.get("nextToken").map_or(0, |t| t.parse().expect("token"));

@@ -1,4 +1,4 @@
-//! The guest's half of the fake: commands that do what their name says, and a directory that stands for a disk.
+//! The fake's guest: commands that do what their name says, and a directory that acts as a disk.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn end(code: i32) -> Result<pb::StartResponse, ConnectError> {
     event(pb::process_event::EndEvent { exit_code: code.max(-1), exited, status, error, ..Default::default() })
 }
 
-/// Plays a command. `None` breaks the stream off, as a killed sandbox does.
+/// Runs a scripted command. `None` breaks the stream, as a killed sandbox does.
 async fn play(
     world: &World,
     sandbox: &str,
@@ -105,7 +105,7 @@ async fn play(
     Some(0)
 }
 
-/// A shell that shows its size, repeats what is typed, and ends with 3 at `q`.
+/// A shell that prints its size, echoes input, and exits with 3 on `q`.
 async fn shell(request: &pb::StartRequest, sink: &Sink, pushes: &mut mpsc::UnboundedReceiver<Push>) -> i32 {
     let size = request.pty.as_option().expect("pty").size.as_option().cloned().expect("size");
     let show = |text: String| drop(sink.send(data(Output::Pty(text.into_bytes()))));
@@ -315,7 +315,7 @@ impl fs::Filesystem for Files {
             let name = entry.expect("entry").file_name().into_string().expect("name");
             entries.push(self.entry(&format!("{}/{name}", path.trim_end_matches('/')))?);
         }
-        // A hostile guest may say anything.
+        // A hostile guest may return any name.
         if path.ends_with("evil") {
             entries.push(fs::EntryInfo {
                 name: "../escaped".to_owned(),

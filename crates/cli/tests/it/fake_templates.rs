@@ -1,4 +1,4 @@
-//! The fake server's templates: a build does what its name says, and everything that is asked of it is written down.
+//! The fake server's templates: a build does what its name says, and all requests are recorded.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +17,7 @@ use crate::fake::{World, refuse};
 pub(crate) const TEMPLATE: &str = "0123456789abcdefghij";
 pub(crate) const BUILD: &str = "2f1c4a0e-5b7d-4c3f-9e8a-1d2b3c4d5e6f";
 
-/// What was asked for.
+/// Recorded requests.
 #[derive(Default)]
 pub(crate) struct Templates {
     pub(crate) requested: Mutex<Vec<Value>>,
@@ -25,11 +25,11 @@ pub(crate) struct Templates {
     pub(crate) uploads: Mutex<BTreeMap<String, Bytes>>,
     pub(crate) tags: Mutex<Vec<Value>>,
     pub(crate) cancelled: AtomicU32,
-    /// How often the newest build was asked how it is.
+    /// How often the status of the newest build was requested.
     asked: Mutex<u32>,
 }
 
-/// What needs a key.
+/// Routes that need a key.
 pub(crate) fn routes() -> Router<Arc<World>> {
     Router::new()
         .route("/templates", get(list))
@@ -42,7 +42,7 @@ pub(crate) fn routes() -> Router<Arc<World>> {
         .route("/templates/{id}/builds/{build}/status", get(status))
 }
 
-/// What does not: the upload by a link.
+/// Routes without a key: signed upload links.
 pub(crate) fn uploads() -> Router<Arc<World>> {
     Router::new().route("/upload/{hash}", put(upload))
 }
@@ -146,7 +146,7 @@ async fn cancel(State(world): State<Arc<World>>) -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
-/// Builds for two rounds, then ends as its name wants.
+/// Reports "building" twice, then ends according to its name.
 async fn status(
     State(world): State<Arc<World>>,
     Path((_, build)): Path<(String, String)>,

@@ -1,4 +1,4 @@
-//! Help is part of the interface: a change of it shows in review.
+//! Snapshots of all help texts, so that changes show up in review.
 
 use crate::{cabana, report, stdout};
 

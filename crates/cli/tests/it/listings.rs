@@ -20,7 +20,7 @@ fn sandboxes() {
 }
 
 #[test]
-fn create_sends_what_was_asked() {
+fn create_sends_its_options() {
     let fake = Fake::start();
     let output = against(
         &fake,
@@ -53,7 +53,7 @@ fn create_sends_what_was_asked() {
 fn logs_events_and_templates() {
     let fake = Fake::start();
     let id = fake.sandbox();
-    // The log's message tries to drive the terminal.
+    // The log's message contains terminal control sequences.
     insta::assert_snapshot!("logs", report(&against(&fake, &["logs", &id])));
     let line: Value = serde_json::from_slice(&against(&fake, &["logs", &id, "--json"]).stdout).expect("json");
     assert_eq!(line["level"], "info");
@@ -94,7 +94,7 @@ fn webhooks() {
     insta::assert_snapshot!("deliveries", report(&against(&fake, &["webhooks", "deliveries", id])));
     let sent = || fake.world.created.lock().expect("lock").pop().expect("a request");
 
-    // Without a secret one is made, and told.
+    // Without a secret, one is generated and printed.
     let output = stdout(&against(&fake, &["webhooks", "add", "https://example.com/hook"]));
     let mut request = sent();
     let secret = request["signatureSecret"].take();

@@ -1,4 +1,4 @@
-//! The command line as its users meet it: help, errors, output and exit codes, against a server that only has the API's form.
+//! Tests of the command line: help, errors, output and exit codes, against a fake server.
 
 mod copies;
 mod errors;
@@ -17,7 +17,7 @@ use std::process::{Command, Output, Stdio};
 
 use fake::{Fake, KEY};
 
-/// The program, with nothing of the caller's environment that it would read.
+/// The program, without environment variables that it would read.
 fn cabana(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cabana"));
     for (name, _) in std::env::vars_os() {
@@ -40,7 +40,7 @@ fn client(fake: &Fake, args: &[&str]) -> Command {
     command
 }
 
-/// Runs it with something on its standard input.
+/// Runs it with standard input.
 fn with_input(fake: &Fake, args: &[&str], input: &[u8]) -> Output {
     let mut child =
         client(fake, args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
@@ -60,7 +60,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What it printed and how it ended, for snapshots.
+/// Exit code and output, for snapshots.
 fn report(output: &Output) -> String {
     format!("exit {:?}\n--- stdout\n{}--- stderr\n{}", output.status.code(), stdout(output), stderr(output))
 }

@@ -7,7 +7,7 @@ use crate::fake::Fake;
 use crate::{against, client, report, stderr, stdout, with_input};
 
 #[test]
-fn run_is_the_command_and_leaves_nothing() {
+fn run_passes_output_and_kills_the_sandbox() {
     let fake = Fake::start();
     let output = against(&fake, &["run", "--", "both", "7"]);
     assert_eq!(report(&output), "exit Some(7)\n--- stdout\nout\n--- stderr\nerr\n");
@@ -29,7 +29,7 @@ fn arguments_arrive_unchanged() {
 }
 
 #[test]
-fn exec_says_where_as_whom_and_with_what() {
+fn exec_sends_directory_user_and_environment() {
     let fake = Fake::start();
     let id = fake.sandbox();
     let output = against(&fake, &["exec", &id, "-u", "root", "--cwd", "/tmp", "--env", "A=1", "--", "env"]);
@@ -40,7 +40,7 @@ fn exec_says_where_as_whom_and_with_what() {
 }
 
 #[test]
-fn codes_are_those_of_a_shell() {
+fn exit_codes_are_those_of_a_shell() {
     let fake = Fake::start();
     let id = fake.sandbox();
     assert_eq!(against(&fake, &["exec", &id, "--", "missing"]).status.code(), Some(127));
@@ -65,14 +65,14 @@ fn input_is_passed_when_it_is_piped() {
 }
 
 #[test]
-fn a_terminal_without_a_terminal_has_a_usual_size() {
+fn a_remote_terminal_has_a_default_size() {
     let fake = Fake::start();
     let id = fake.sandbox();
     assert_eq!(stdout(&against(&fake, &["exec", "-t", &id, "--", "pty"])), "80x24\r\n");
 }
 
 #[test]
-fn a_signal_goes_to_the_command_and_the_sandbox_is_gone() {
+fn a_signal_reaches_the_command_and_the_sandbox_is_killed() {
     let fake = Fake::start();
     for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM, rustix::process::Signal::HUP] {
         let mut child = client(&fake, &["run", "--", "forever"]).stdout(Stdio::piped()).spawn().expect("start");

@@ -12,7 +12,7 @@ use crate::fake::Fake;
 use crate::fake_templates::BUILD;
 use crate::{against, client, report, stderr, stdout, with_input};
 
-/// A directory to build from, called `works`.
+/// A build context named `works`.
 fn directory(dockerfile: &str, files: &[(&str, &str)]) -> tempfile::TempDir {
     let parent = tempfile::tempdir().expect("directory");
     let root = parent.path().join("works");
@@ -32,7 +32,7 @@ fn started(fake: &Fake) -> Value {
     fake.world.templates.started.lock().expect("lock").pop().expect("a start")
 }
 
-/// Names in an archive, in their order.
+/// Names in an archive, in order.
 fn names(archive: &[u8]) -> Vec<String> {
     let mut archive =
         cabana_archive::Reader::new(flate2::read::GzDecoder::new(archive), cabana_archive::Profile::Layer);
@@ -47,14 +47,14 @@ fn names(archive: &[u8]) -> Vec<String> {
 const TEXT: &str = "FROM base\nRUN echo one\nRUN echo two\n";
 
 #[test]
-fn a_build_sends_its_files_once() {
+fn a_build_uploads_its_files_once() {
     let fake = Fake::start();
     let root = directory(TEXT, &[("b", "1"), ("a/x", "2"), ("a/y.log", "3"), (".dockerignore", "**/*.log\n.*\n")]);
     symlink("/nowhere", root.path().join("works/link")).expect("link");
     let output = against(&fake, &["template", "build", &path(&root)]);
     assert_eq!((stdout(&output), output.status.code()), (format!("works:{BUILD}\n"), Some(0)), "{}", report(&output));
     let said = stderr(&output);
-    assert!(said.contains("5 files, ") && said.contains(": sending\n"), "{said}");
+    assert!(said.contains("5 files, ") && said.contains(": uploading\n"), "{said}");
     assert!(
         said.ends_with("FROM the template base\nCACHED [1/2] RUN echo one\n[2/2] RUN echo two\n  two \u{fffd}[2J\n")
     );
@@ -65,15 +65,15 @@ fn a_build_sends_its_files_once() {
     assert_eq!(names(archive), ["Dockerfile", "a/", "a/x", "b", "link"]);
     assert_eq!(fake.world.templates.requested.lock().expect("lock")[0], json!({"name": "works"}));
 
-    // Times count for nothing.
+    // Modification times do not matter.
     std::fs::write(root.path().join("works/b"), "1").expect("write");
     let again = client(&fake, &["templates", "build"]).current_dir(root.path().join("works")).output().expect("run");
-    assert!(stderr(&again).contains(": there already\n"), "{}", report(&again));
+    assert!(stderr(&again).contains(": already uploaded\n"), "{}", report(&again));
     assert_eq!(fake.world.templates.uploads.lock().expect("lock").len(), 1);
 }
 
 #[test]
-fn a_build_sends_what_was_asked() {
+fn a_build_sends_its_options() {
     let fake = Fake::start();
     let root = directory("", &[("docker/My.file", "ARG V\nFROM base AS one\nFROM nothing.test/x\n")]);
     let file = root.path().join("works/docker/My.file").display().to_string();
@@ -102,7 +102,7 @@ fn a_build_sends_what_was_asked() {
 }
 
 #[test]
-fn an_image_in_a_file_is_sent_as_it_is() {
+fn an_image_file_is_uploaded_unchanged() {
     let fake = Fake::start();
     let root = directory("FROM acme/base\n", &[("image.tar.gz", "an image")]);
     let file = root.path().join("works/image.tar.gz").display().to_string();
@@ -115,7 +115,7 @@ fn an_image_in_a_file_is_sent_as_it_is() {
     assert_eq!(started(&fake), wanted);
     assert_eq!(uploaded().get(&hash).map(|bytes| &bytes[..]), Some(&b"an image"[..]));
 
-    // From a pipe it has no name.
+    // An image from a pipe has no name.
     let output = with_input(&fake, &["template", "import", "-"], b"an image");
     assert!(stderr(&output).contains("give --name") && output.status.code() == Some(1), "{}", report(&output));
     let output = with_input(&fake, &["template", "import", "-", "--name", "works", "--pick", "app:v2"], b"an image");
@@ -130,7 +130,7 @@ fn an_image_in_a_file_is_sent_as_it_is() {
 }
 
 #[test]
-fn a_failed_build_says_why() {
+fn a_failed_build_reports_the_reason() {
     let fake = Fake::start();
     let root = directory(TEXT, &[(".dockerignore", "*")]);
     let output = against(&fake, &["template", "build", &path(&root), "--name", "fails"]);
@@ -142,7 +142,7 @@ fn a_failed_build_says_why() {
 }
 
 #[test]
-fn mistakes_are_told_before_anything_is_sent() {
+fn mistakes_are_reported_before_uploading() {
     let fake = Fake::start();
     let build = |text: &str| {
         let root = directory(text, &[]);
@@ -163,32 +163,32 @@ fn mistakes_are_told_before_anything_is_sent() {
 }
 
 #[test]
-fn too_much_is_told_with_where_it_is() {
+fn a_too_large_context_reports_the_largest_directories() {
     let fake = Fake::start();
     let noise: String = (0..190_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
     let root = directory("FROM base\n", &[("data/sets/large", &noise), ("src/small", "1")]);
     let output = against(&fake, &["template", "build", &path(&root)]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("larger than the 1 MiB"), "{}", report(&output));
-    assert!(stderr(&output).contains("hint: leave out with .dockerignore"), "{}", report(&output));
-    assert!(stderr(&output).contains("most is in data (") && stderr(&output).contains("data/sets ("));
+    assert!(stderr(&output).contains("hint: exclude with .dockerignore"), "{}", report(&output));
+    assert!(stderr(&output).contains("largest: data (") && stderr(&output).contains("data/sets ("));
     assert!(fake.world.templates.started.lock().expect("lock").is_empty());
     assert_eq!(fake.world.templates.cancelled.load(Ordering::Relaxed), 1, "it does not wait for ever");
 }
 
 #[test]
-fn an_interrupt_ends_the_build() {
+fn an_interrupt_cancels_the_build() {
     let fake = Fake::start();
     let root = directory(TEXT, &[]);
     let mut command = client(&fake, &["template", "build", &path(&root), "--name", "endless"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
-    // It says something when the build is under way.
+    // It prints a line when the build is running.
     let mut said = BufReader::new(child.stderr.take().expect("stderr")).lines();
     said.find(|line| line.as_ref().is_ok_and(|line| line.contains("[1/2] RUN"))).expect("a step").expect("text");
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("signal");
     assert_eq!(child.wait().expect("wait").code(), Some(130));
-    assert!(said.any(|line| line.is_ok_and(|line| line.contains("the build was ended"))));
+    assert!(said.any(|line| line.is_ok_and(|line| line.contains("the build was cancelled"))));
     assert_eq!(fake.world.templates.cancelled.load(Ordering::Relaxed), 1);
 }
 
@@ -213,7 +213,7 @@ fn tags_and_deleting() {
 fn logs_of_builds() {
     let fake = Fake::start();
     insta::assert_snapshot!("template-logs", report(&against(&fake, &["template", "logs", "web", "--follow"])));
-    // By a tag, and without waiting for the end: how the build ended is not this command's.
+    // By tag, and without --follow: the result of the build does not affect the exit code.
     let output = against(&fake, &["template", "logs", "web:v1", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", report(&output));
     let line: Value = serde_json::from_str(stdout(&output).lines().next().expect("a line")).expect("json");

@@ -1,4 +1,4 @@
-//! `cabana shell` on a real pseudo-terminal: keys, size, and that the terminal is as it was afterwards.
+//! `cabana shell` on a real pseudo-terminal: keys, size, and restoring the terminal.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -36,7 +36,7 @@ impl Terminal {
         Self { ours: ours.into(), theirs, before, child, seen: String::new() }
     }
 
-    /// Reads until a text has come.
+    /// Reads until the text appears.
     fn expect(&mut self, text: &str) {
         let mut buffer = [0; 4096];
         while !self.seen.contains(text) {
@@ -70,7 +70,7 @@ fn keys_and_sizes_go_to_the_sandbox() {
     terminal.expect("typed [3]");
     let size = Winsize { ws_col: 77, ws_row: 22, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(&terminal.theirs, size).expect("size");
-    // It is not the child's controlling terminal, so the kernel does not say it.
+    // It is not the child's controlling terminal, so the kernel sends no SIGWINCH.
     kill_process(terminal.pid(), Signal::WINCH).expect("signal");
     terminal.expect("now 77x22");
     terminal.ours.write_all(b"q").expect("type");
@@ -79,7 +79,7 @@ fn keys_and_sizes_go_to_the_sandbox() {
 }
 
 #[test]
-fn a_fresh_sandbox_ends_with_its_shell() {
+fn a_new_sandbox_is_killed_with_its_shell() {
     let fake = Fake::start();
     let mut terminal = Terminal::open(&fake, &["shell"]);
     terminal.expect("sandbox ifake0");
@@ -90,7 +90,7 @@ fn a_fresh_sandbox_ends_with_its_shell() {
 }
 
 #[test]
-fn the_terminal_is_restored_when_it_ends_badly() {
+fn the_terminal_is_restored_after_a_failure() {
     let fake = Fake::start();
     for signal in [Signal::TERM, Signal::HUP] {
         let mut terminal = Terminal::open(&fake, &["shell"]);

@@ -1,4 +1,4 @@
-//! Over TLS: whom the command line believes, and what it says otherwise.
+//! TLS: which servers the command line trusts, and its errors otherwise.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::{cabana, report, stderr, stdout};
 
 const LIFE: Duration = Duration::from_secs(3600);
 
-/// A server that makes its own certificates in `data`, for the names.
+/// A server that issues its own certificates in `data`, for the names.
 fn internal(data: &Path, names: &[&str]) -> Fake {
     let names = names.iter().map(|name| (*name).to_owned()).collect();
     Fake::start_tls(Tls::internal(&data.join("tls"), names, LIFE, LIFE).expect("tls"))
 }
 
 #[test]
-fn the_local_server_is_believed_and_found() {
+fn the_local_server_is_found_and_trusted() {
     let data = tempfile::tempdir().expect("directory");
     let fake = internal(data.path(), &["127.0.0.1"]);
     std::fs::write(data.path().join("key"), KEY).expect("write");
@@ -28,7 +28,7 @@ fn the_local_server_is_believed_and_found() {
 }
 
 #[test]
-fn files_of_the_local_server_are_believed_by_their_name() {
+fn the_local_servers_certificate_files_are_trusted() {
     let dir = tempfile::tempdir().expect("directory");
     let fake = internal(dir.path(), &["e2b.test", "*.e2b.test"]);
     let mut command = cabana(&["ls", "--api-key", KEY]);
@@ -39,7 +39,7 @@ fn files_of_the_local_server_are_believed_by_their_name() {
 }
 
 #[test]
-fn others_need_an_authority_that_the_caller_names() {
+fn other_servers_need_an_explicit_authority() {
     let data = tempfile::tempdir().expect("directory");
     let fake = internal(data.path(), &["127.0.0.1"]);
     let ask = |ca: Option<&Path>| {

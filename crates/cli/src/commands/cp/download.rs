@@ -1,4 +1,5 @@
-//! Copies out of a sandbox. What it says about its files is hostile: no name may lead out of the destination, and no link is made here.
+//! Copies out of a sandbox. File names from the sandbox are untrusted: none may lead outside the destination, and no
+//! links are created.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -30,7 +31,7 @@ pub(super) async fn path(
     context: &Context,
 ) -> Result<(), Failure> {
     let entry = sandbox.stat(from).await?;
-    // A trailing slash asks for a directory, but `Path` drops it.
+    // `Path` drops a trailing slash, which means that the destination is a directory.
     let wants_directory = destination.as_os_str().as_encoded_bytes().ends_with(b"/");
     let target = if wants_directory || destination.is_dir() {
         destination.join(safe_name(from_name(from, &entry))?)
@@ -41,12 +42,12 @@ pub(super) async fn path(
     match entry.kind {
         FileKind::File => tree.add_file(&entry, target),
         FileKind::Directory => tree.walk(&sandbox, &entry.path, target, context).await?,
-        FileKind::Symlink => return Err(Failure::yours(format!("{from} is a link that leads nowhere"))),
-        FileKind::Other => return Err(Failure::yours(format!("{from} is neither a file nor a directory"))),
+        FileKind::Symlink => return Err(Failure::user_error(format!("{from} is a dangling symbolic link"))),
+        FileKind::Other => return Err(Failure::user_error(format!("{from} is neither a file nor a directory"))),
     }
     for directory in &tree.directories {
         std::fs::create_dir_all(directory)
-            .map_err(|e| Failure::from(e).context(format!("cannot make {}", directory.display())))?;
+            .map_err(|e| Failure::from(e).context(format!("cannot create {}", directory.display())))?;
     }
     let bar = context.out.byte_bar(Some(tree.bytes));
     futures_util::stream::iter(tree.files)
@@ -58,7 +59,7 @@ pub(super) async fn path(
     Ok(())
 }
 
-/// The name of what is copied: as the caller wrote it, or as the sandbox calls it for `.` and the like.
+/// The base name of the source: as typed, or the sandbox's name for `.` and the like.
 fn from_name<'a>(from: &'a str, entry: &'a FileEntry) -> &'a str {
     match from.trim_end_matches('/').rsplit('/').next() {
         Some(name) if !matches!(name, "" | "." | ".." | "~") => name,
@@ -66,18 +67,15 @@ fn from_name<'a>(from: &'a str, entry: &'a FileEntry) -> &'a str {
     }
 }
 
-/// A name from a sandbox, if it is one: a single component that leads nowhere else.
+/// Validates a file name from a sandbox: a single path component.
 fn safe_name(name: &str) -> Result<&str, Failure> {
     if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) {
-        return Err(Failure::yours(format!(
-            "the sandbox has a file with the name `{}`, which is refused",
-            clean(name)
-        )));
+        return Err(Failure::user_error(format!("the sandbox has a file with the invalid name `{}`", clean(name))));
     }
     Ok(name)
 }
 
-struct Wanted {
+struct Download {
     from: String,
     to: PathBuf,
     mode: u32,
@@ -87,7 +85,7 @@ struct Wanted {
 #[derive(Default)]
 struct Tree {
     directories: Vec<PathBuf>,
-    files: Vec<Wanted>,
+    files: Vec<Download>,
     bytes: u64,
 }
 
@@ -102,7 +100,7 @@ impl Tree {
         let mut pending = vec![(from.to_owned(), to, 0)];
         while let Some((from, to, depth)) = pending.pop() {
             if depth > MAX_DEPTH {
-                return Err(Failure::yours(format!("{} is more than {MAX_DEPTH} levels deep", clean(&from))));
+                return Err(Failure::user_error(format!("{} is more than {MAX_DEPTH} levels deep", clean(&from))));
             }
             self.directories.push(to.clone());
             for entry in sandbox.list_dir(&from, 1).await? {
@@ -110,12 +108,12 @@ impl Tree {
                 let (inside, target) = (super::join(&from, name), to.join(name));
                 match entry.kind {
                     FileKind::File => self.add_file(&FileEntry { path: inside, ..entry.clone() }, target),
-                    // Following a link to a directory could go in circles, or out of what was asked for.
+                    // Following a link to a directory could loop or leave the source.
                     FileKind::Directory if entry.symlink_target.is_none() => pending.push((inside, target, depth + 1)),
-                    _ => context.out.warn(&format!("{} is a link or a device: left out", clean(&inside))),
+                    _ => context.out.warn(&format!("{} is a link or a device: skipped", clean(&inside))),
                 }
                 if self.files.len() + self.directories.len() + pending.len() > MAX_ENTRIES {
-                    return Err(Failure::yours(format!("there are more than {MAX_ENTRIES} files to copy")));
+                    return Err(Failure::user_error(format!("there are more than {MAX_ENTRIES} files to copy")));
                 }
             }
         }
@@ -124,12 +122,12 @@ impl Tree {
 
     fn add_file(&mut self, entry: &FileEntry, to: PathBuf) {
         self.bytes = self.bytes.saturating_add(entry.size);
-        self.files.push(Wanted { from: entry.path.clone(), to, mode: entry.mode });
+        self.files.push(Download { from: entry.path.clone(), to, mode: entry.mode });
     }
 }
 
-async fn fetch(sandbox: &SandboxHandle, wanted: Wanted, bar: ProgressBar) -> Result<(), Failure> {
-    let Wanted { from, to, mode } = wanted;
+async fn fetch(sandbox: &SandboxHandle, download: Download, bar: ProgressBar) -> Result<(), Failure> {
+    let Download { from, to, mode } = download;
     let mut contents =
         sandbox.read_file(&from).await.map_err(|e| Failure::from(e).context(clean(&from).into_owned()))?;
     let describe = |e: std::io::Error| Failure::from(e).context(format!("cannot write {}", to.display()));
@@ -141,7 +139,7 @@ async fn fetch(sandbox: &SandboxHandle, wanted: Wanted, bar: ProgressBar) -> Res
     }
     file.flush().await.map_err(describe)?;
     if file.metadata().await.map_err(describe)?.is_file() {
-        // The bits that would make it run as someone else stay behind.
+        // Set-id bits are dropped.
         file.set_permissions(Permissions::from_mode(mode & 0o777)).await.map_err(describe)?;
     }
     Ok(())
@@ -152,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_lead_elsewhere_are_refused() {
+    fn unsafe_names_are_rejected() {
         for wrong in ["", ".", "..", "a/b", "../x", "/etc/passwd", "a\0b"] {
             assert!(safe_name(wrong).is_err(), "{wrong:?}");
         }

@@ -14,11 +14,11 @@ use super::{CHUNK, MAX_DEPTH, MAX_ENTRIES, PARALLEL, join};
 use crate::commands::Context;
 use crate::failure::Failure;
 
-/// Permissions that the guest gives by itself.
+/// Permissions that the guest sets by default.
 const USUAL_MODE: u32 = 0o644;
-/// Paths of one command inside the sandbox.
+/// Paths per command run_inside the sandbox.
 const BATCH: usize = 100;
-/// Makes links from pairs of arguments: where it leads, where it stands.
+/// Creates links from pairs of arguments: target, link.
 const LINK: &str = r#"while [ $# -gt 1 ]; do ln -sfn -- "$1" "$2" || exit 1; shift 2; done"#;
 
 pub(super) async fn stream(sandbox: &SandboxHandle, path: &str, context: &Context) -> Result<(), Failure> {
@@ -48,13 +48,13 @@ pub(super) async fn path(sandbox: SandboxHandle, source: &Path, to: &str, contex
         tree.add_file(source.to_owned(), target, &metadata);
     }
     for skipped in &tree.skipped {
-        context.out.warn(&format!("{} is neither a file, a directory nor a link: left out", skipped.display()));
+        context.out.warn(&format!("{} is neither a file, a directory nor a link: skipped", skipped.display()));
     }
     send(&sandbox, tree, context).await
 }
 
 fn name_of(path: &Path) -> Result<String, Failure> {
-    // `.` and `..` have no name of their own.
+    // `.` and `..` have no file name.
     let name = match path.file_name() {
         Some(name) => name.to_owned(),
         None => {
@@ -66,7 +66,7 @@ fn name_of(path: &Path) -> Result<String, Failure> {
 }
 
 fn text(path: &Path) -> Result<&str, Failure> {
-    path.to_str().ok_or_else(|| Failure::yours(format!("the name {} is not UTF-8", path.display())))
+    path.to_str().ok_or_else(|| Failure::user_error(format!("the name {} is not UTF-8", path.display())))
 }
 
 /// Everything to copy.
@@ -75,7 +75,7 @@ struct Tree {
     directories: Vec<String>,
     files: Vec<(PathBuf, String, u64)>,
     links: Vec<(String, String)>,
-    /// Permissions other than the usual, and the paths that have them.
+    /// Paths with non-default permissions, by permissions.
     modes: BTreeMap<u32, Vec<String>>,
     skipped: Vec<PathBuf>,
     bytes: u64,
@@ -88,7 +88,10 @@ impl Tree {
         let mut pending = vec![(root.to_owned(), target.to_owned(), 0)];
         while let Some((directory, target, depth)) = pending.pop() {
             if depth > MAX_DEPTH {
-                return Err(Failure::yours(format!("{} is more than {MAX_DEPTH} levels deep", directory.display())));
+                return Err(Failure::user_error(format!(
+                    "{} is more than {MAX_DEPTH} levels deep",
+                    directory.display()
+                )));
             }
             let describe = |e: std::io::Error| Failure::from(e).context(format!("cannot read {}", directory.display()));
             for entry in std::fs::read_dir(&directory).map_err(describe)? {
@@ -108,7 +111,7 @@ impl Tree {
                     tree.skipped.push(path);
                 }
                 if tree.directories.len() + tree.files.len() + tree.links.len() > MAX_ENTRIES {
-                    return Err(Failure::yours(format!("there are more than {MAX_ENTRIES} files to copy")));
+                    return Err(Failure::user_error(format!("there are more than {MAX_ENTRIES} files to copy")));
                 }
             }
         }
@@ -143,14 +146,14 @@ async fn send(sandbox: &SandboxHandle, tree: Tree, context: &Context) -> Result<
     for pairs in tree.links.chunks(BATCH) {
         let mut args = vec!["-c".to_owned(), LINK.to_owned(), "sh".to_owned()];
         args.extend(pairs.iter().flat_map(|(leads, stands)| [leads.clone(), stands.clone()]));
-        inside(sandbox, "/bin/sh", args).await.map_err(|f| f.context("cannot make the links"))?;
+        run_inside(sandbox, "/bin/sh", args).await.map_err(|f| f.context("cannot create the links"))?;
     }
     for (mode, paths) in tree.modes {
         for paths in paths.chunks(BATCH) {
             let mut args = vec![format!("{mode:o}"), "--".to_owned()];
             args.extend_from_slice(paths);
-            // The contents have arrived, which is what counts: an image may lack the program.
-            if let Err(failure) = inside(sandbox, "chmod", args).await {
+            // Only a warning, because the contents were copied: an image may lack chmod.
+            if let Err(failure) = run_inside(sandbox, "chmod", args).await {
                 let causes: Vec<_> = failure.chain().collect();
                 context.out.warn(&format!("permissions were not kept: {}", causes.join(": ")));
                 return Ok(());
@@ -169,7 +172,7 @@ async fn send_file(
 ) -> Result<(), Failure> {
     let describe = |f: Failure| f.context(format!("cannot copy {}", path.display()));
     let file = tokio::fs::File::open(&path).await.map_err(|e| describe(e.into()))?;
-    // A pipe or device has no length of its own.
+    // A pipe or device has no length.
     let regular = file.metadata().await.map_err(|e| describe(e.into()))?.is_file();
     let reader: Box<dyn tokio::io::AsyncRead + Send + Unpin> =
         if regular { Box::new(file.take(length)) } else { Box::new(file) };
@@ -177,8 +180,8 @@ async fn send_file(
     sandbox.write_file(&target, contents, regular.then_some(length)).await.map_err(|e| describe(e.into()))
 }
 
-/// Runs a program inside and expects it to succeed.
-async fn inside(sandbox: &SandboxHandle, program: &str, args: Vec<String>) -> Result<(), Failure> {
+/// Runs a program in the sandbox and expects it to succeed.
+async fn run_inside(sandbox: &SandboxHandle, program: &str, args: Vec<String>) -> Result<(), Failure> {
     let command = StartCommand { program: program.to_owned(), args, ..Default::default() };
     let mut running = sandbox.start(&command).await?;
     let mut complaint = Vec::new();
@@ -189,10 +192,10 @@ async fn inside(sandbox: &SandboxHandle, program: &str, args: Vec<String>) -> Re
             CommandEvent::Ended(exit) => {
                 let complaint = String::from_utf8_lossy(&complaint);
                 let words = complaint.lines().next().filter(|l| !l.is_empty()).unwrap_or(&exit.status);
-                return Err(Failure::yours(words));
+                return Err(Failure::user_error(words));
             }
             _ => {}
         }
     }
-    Err(Failure::yours("it stopped before it ended"))
+    Err(Failure::user_error("its output stopped before it ended"))
 }

@@ -1,4 +1,4 @@
-//! Facts about the kernel and this program's surroundings.
+//! Checks of the kernel and the environment.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use cabana_types::Fact;
 
 use crate::guest_program;
 
-/// Overlay filesystems over mapped layers came with it.
+/// First version with overlay filesystems over idmapped layers.
 const KERNEL: (u32, u32) = (5, 19);
-/// Less memory than this is no comfort, MiB.
-const COMFORTABLE_MIB: u64 = 1024;
+/// Free memory in MiB below which there is a warning.
+const LOW_MEMORY_MIB: u64 = 1024;
 const NAMESPACES: [&str; 8] = ["user", "pid", "net", "mnt", "uts", "ipc", "cgroup", "time"];
 const CONTROLLERS: [&str; 3] = ["cpu", "memory", "pids"];
 
@@ -51,7 +51,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// Whichever hierarchy has the controllers: version 2 alone, or version 1 with or without 2 beside it.
+/// Looks for the controllers: version 2 alone, or version 1 with or without version 2.
 fn cgroups() -> Fact {
     let unified = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
     let in_two = |name: &&str| unified.split_whitespace().any(|c| c == *name);
@@ -67,7 +67,7 @@ fn cgroups() -> Fact {
         let missing: Vec<_> = CONTROLLERS.into_iter().filter(|c| !in_one(c)).collect();
         let beside = Path::new("/sys/fs/cgroup/unified/cgroup.procs").exists();
         match (missing.is_empty(), beside) {
-            (true, true) => Ok("version 1, with version 2 beside it".to_owned()),
+            (true, true) => Ok("version 1, with version 2 mounted too".to_owned()),
             (true, false) => Ok("version 1".to_owned()),
             (false, _) => Err(format!("{} are not mounted", missing.join(", "))),
         }
@@ -117,7 +117,7 @@ fn memory() -> Fact {
         line.and_then(|l| l.split_whitespace().next()?.parse().ok()).unwrap_or(0)
     };
     let (free, total) = (kib("MemAvailable") / 1024, kib("MemTotal") / 1024);
-    let ok = free >= COMFORTABLE_MIB;
+    let ok = free >= LOW_MEMORY_MIB;
     Fact {
         name: "memory",
         ok,
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bad_fact_says_what_to_do() {
+    fn every_failed_check_has_a_remedy() {
         for fact in facts() {
             assert_eq!(fact.ok, fact.remedy.is_none(), "{fact:?}");
             assert!(!fact.detail.is_empty());

@@ -1,4 +1,4 @@
-//! `cabana template build`: from a Dockerfile to a template.
+//! `cabana template build`: builds a template from a Dockerfile.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -12,7 +12,7 @@ use indicatif::HumanBytes;
 
 use super::context::Directory;
 use super::credentials::Login;
-use super::order::Wanted;
+use super::request::TemplateArgs;
 use super::upload;
 use crate::amount::parse_pair;
 use crate::commands::Context;
@@ -21,27 +21,27 @@ use crate::output::clean;
 
 const EXAMPLES: &str = "\
 Examples:
-  cabana template build                              the Dockerfile here; the directory's name
+  cabana template build                              ./Dockerfile, named after the directory
   cabana template build web --name web:v2 --tag stable
   cabana template build --file docker/ci.Dockerfile --target test --build-arg VERSION=3
   cabana template build --start 'python3 app.py' --ready 'curl -fs localhost:8000'
   cabana run --template $(cabana template build web) -- python3 -V
   pass show registry | cabana template build --registry-user me --registry-password-stdin
-  cabana template build --image acme/base=base.tar   FROM acme/base is in that file
+  cabana template build --image acme/base=base.tar   FROM acme/base reads that file
 
-Without a tag the build is `default`, which is what NAME alone means; with tags it is only what they
-say. What the build says goes to standard error. The last line, on standard output, names the build:
-NAME:BUILD can be used wherever a template is named, and is this build for ever. Ctrl-C ends the build.
+Without tags the build is tagged `default`, which NAME alone refers to; with tags it gets only
+those. The build log goes to standard error. NAME:BUILD is printed to standard output; it can be
+used like any template name and always refers to this build. Ctrl-C cancels the build.
 
-Without --start and --ready, the Dockerfile's CMD and HEALTHCHECK are what they would say.
+--start and --ready default to the Dockerfile's CMD and HEALTHCHECK.
 
-Files that .dockerignore names (or FILE.dockerignore, for that file alone) are not sent.";
+Files that match .dockerignore (or FILE.dockerignore next to the Dockerfile) are not uploaded.";
 
 /// Build a template from a Dockerfile
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The directory with the Dockerfile and the files that it copies
+    /// Directory with the Dockerfile and the files that it copies
     #[arg(value_name = "DIR", default_value = ".")]
     directory: PathBuf,
     /// The Dockerfile [default: Dockerfile in DIR]
@@ -53,27 +53,27 @@ pub(crate) struct Args {
     /// Value for an ARG; may be repeated
     #[arg(long = "build-arg", value_name = "NAME=VALUE", value_parser = parse_pair)]
     arguments: Vec<(String, String)>,
-    /// Do every step again
+    /// Do not use cached steps
     #[arg(long)]
     no_cache: bool,
     #[command(flatten)]
     login: Login,
-    /// Image for FROM NAME that is in a file: from `docker save`, or an OCI layout; may be repeated
+    /// Image for FROM NAME from a file: `docker save` output or an OCI layout; may be repeated
     #[arg(long = "image", value_name = "NAME=FILE", value_parser = parse_pair)]
     images: Vec<(String, String)>,
     #[command(flatten)]
-    wanted: Wanted,
+    template_args: TemplateArgs,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     let directory = Directory::open(&args.directory)?;
     let (path, text) = args.dockerfile()?;
     let arguments: BTreeMap<String, String> = args.arguments.iter().cloned().collect();
-    // Mistakes are told before anything is sent.
+    // Report mistakes before anything is uploaded.
     let parsed = Dockerfile::parse(&text).and_then(|file| file.plan(args.target.as_deref(), &arguments));
-    parsed.map_err(|e| mistake(&e, &text))?;
+    parsed.map_err(|e| dockerfile_error(&e, &text))?;
     let credentials = args.login.credentials()?;
-    let new = args.wanted.template(directory.template_name())?;
+    let new = args.template_args.template(directory.template_name())?;
     let ignore = directory.ignore(&path)?;
     let files = args.images;
     let packed = tokio::task::spawn_blocking(move || {
@@ -94,15 +94,15 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
         ..Default::default()
     };
     let uploads = packed.into_iter().chain(images.into_iter().map(|(_, image)| image)).collect();
-    args.wanted.build(new, uploads, start, context).await
+    args.template_args.build(new, uploads, start, context).await
 }
 
 impl Args {
-    /// Where the Dockerfile is, and what it says.
+    /// The path and the contents of the Dockerfile.
     fn dockerfile(&self) -> Result<(PathBuf, String), Failure> {
         let path = match &self.file {
             None => self.directory.join("Dockerfile"),
-            // From where the caller is; or else in the directory.
+            // Relative to the working directory, or else to DIR.
             Some(file) if file.exists() => file.clone(),
             Some(file) => self.directory.join(file),
         };
@@ -112,26 +112,26 @@ impl Args {
             Ok(text)
         };
         let text = read().map_err(|e| {
-            let failure = Failure::yours(format!("cannot read {}: {e}", path.display()));
+            let failure = Failure::user_error(format!("cannot read {}: {e}", path.display()));
             match e.kind() {
                 std::io::ErrorKind::NotFound => {
-                    failure.hint("`cabana template init` writes one to begin with; --file names another")
+                    failure.hint("create one with `cabana template init`, or give another with --file")
                 }
                 _ => failure,
             }
         })?;
         if text.len() > MAX_DOCKERFILE_BYTES {
             let most = MAX_DOCKERFILE_BYTES as u64;
-            return Err(Failure::yours(format!("{} is larger than {}", path.display(), HumanBytes(most))));
+            return Err(Failure::user_error(format!("{} is larger than {}", path.display(), HumanBytes(most))));
         }
         Ok((path, text))
     }
 }
 
-/// What is wrong with the Dockerfile, with the line itself.
-fn mistake(error: &DockerfileError, text: &str) -> Failure {
+/// An error in the Dockerfile, with the offending line.
+fn dockerfile_error(error: &DockerfileError, text: &str) -> Failure {
     match text.lines().nth(error.line.saturating_sub(1)) {
-        Some(line) => Failure::yours(format!("{error}\n  {} | {}", error.line, clean(line))),
-        None => Failure::yours(error.to_string()),
+        Some(line) => Failure::user_error(format!("{error}\n  {} | {}", error.line, clean(line))),
+        None => Failure::user_error(error.to_string()),
     }
 }

@@ -1,5 +1,5 @@
-//! The files that a Dockerfile may copy, packed for the server. The same files give the same archive, byte by byte, so that one
-//! which is there already need not be sent again.
+//! The build context, packed for the server. The archive is reproducible, so that an unchanged context is not uploaded
+//! again.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,14 +20,14 @@ use rustix::fs::{Mode, OFlags};
 use super::upload::Upload;
 use crate::failure::Failure;
 
-/// How long packing may take.
-const PATIENCE: Duration = Duration::from_secs(3600);
-/// Files that are looked at, so that it can be said where too many of them are.
-const MAX_SEEN: usize = 2_000_000;
-/// Directories that are named where there is too much.
-const NAMED: usize = 5;
+/// Timeout for packing.
+const PACK_TIMEOUT: Duration = Duration::from_secs(3600);
+/// Limit on scanned files; beyond the upload limit, so that the largest directories can be reported.
+const MAX_SCANNED: usize = 2_000_000;
+/// Number of directories reported when the context is too large.
+const REPORTED_DIRECTORIES: usize = 5;
 
-/// The directory to build from.
+/// The build context directory.
 #[derive(Debug)]
 pub(super) struct Directory {
     fd: OwnedFd,
@@ -38,24 +38,24 @@ impl Directory {
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())
-            .map_err(|e| Failure::yours(format!("cannot read the directory {}: {e}", path.display())))?;
+            .map_err(|e| Failure::user_error(format!("cannot read the directory {}: {e}", path.display())))?;
         Ok(Self { fd, path: path.to_owned() })
     }
 
-    /// Its own name as one for a template, whatever way it was named by.
+    /// A template name derived from the directory's name.
     pub(super) fn template_name(&self) -> Option<String> {
         let real = std::fs::read_link(format!("/proc/self/fd/{}", self.fd.as_raw_fd())).ok()?;
         template_name(&real.file_name()?.to_string_lossy())
     }
 
-    /// What is left out: the rules beside the Dockerfile that are for it alone, or those of the directory.
+    /// Ignore rules: the Dockerfile's own `.dockerignore` file, or the directory's.
     pub(super) fn ignore(&self, dockerfile: &Path) -> Result<Ignore, Failure> {
         let mut own = dockerfile.as_os_str().to_owned();
         own.push(".dockerignore");
         for path in [PathBuf::from(own), self.path.join(".dockerignore")] {
             match std::fs::read_to_string(&path) {
                 Ok(text) => {
-                    let wrong = |reason| Failure::yours(reason).context(format!("cannot use {}", path.display()));
+                    let wrong = |reason| Failure::user_error(reason).context(format!("cannot use {}", path.display()));
                     return Ignore::parse(&text).map_err(wrong);
                 }
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -65,23 +65,23 @@ impl Directory {
         Ok(Ignore::default())
     }
 
-    /// Packs everything that is not left out; nothing if there is nothing. Blocks.
+    /// Packs everything that is not ignored; `None` if the context is empty. Blocks.
     pub(super) fn pack(&self, ignore: &Ignore, how: Compression) -> Result<Option<Upload>, Failure> {
-        let stop = Stop::after(PATIENCE);
+        let stop = Stop::after(PACK_TIMEOUT);
         let most = ContextLimits::default();
-        let limits = ContextLimits { entries: MAX_SEEN, bytes: u64::MAX, ..most };
-        let wrong = |e: cabana_image::Error| Failure::yours(cabana_types::error::chain(&e));
+        let limits = ContextLimits { entries: MAX_SCANNED, bytes: u64::MAX, ..most };
+        let wrong = |e: cabana_image::Error| Failure::user_error(cabana_types::error::chain(&e));
         let context = Context::read(self.fd.as_fd(), ignore, &limits, &stop).map_err(wrong)?;
         let (files, bytes) = context.entries().fold((0, 0), |(n, bytes), entry| (n + 1, bytes + entry.size));
         if files > most.entries || bytes > most.bytes {
             let what = format!(
-                "{} has {files} files of {} to build from; at most {} files of {} are taken",
+                "the build context {} has {files} files of {}; the limit is {} files of {}",
                 self.path.display(),
                 HumanBytes(bytes),
                 most.entries,
                 HumanBytes(most.bytes),
             );
-            return Err(Failure::yours(what).hint(leave_out(&largest(&context, files > most.entries))));
+            return Err(Failure::user_error(what).hint(exclude_hint(&largest(&context, files > most.entries))));
         }
         if files == 0 {
             return Ok(None);
@@ -90,24 +90,24 @@ impl Directory {
         let (mut file, hash) = packed.map_err(|f| f.context(format!("cannot pack {}", self.path.display())))?;
         let length = file.stream_position()?;
         file.rewind()?;
-        let (what, less) = (format!("{files} files"), leave_out(&largest(&context, false)));
-        Ok(Some(Upload { file, length, hash, what, less }))
+        let (what, too_large_hint) = (format!("{files} files"), exclude_hint(&largest(&context, false)));
+        Ok(Some(Upload { file, length, hash, what, too_large_hint }))
     }
 }
 
-/// The name of a file or directory as one for a template.
+/// Converts a file or directory name to a template name.
 pub(super) fn template_name(name: &str) -> Option<String> {
     let plain = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' { c } else { '-' };
     let name: String = name.to_lowercase().chars().map(plain).collect();
     Some(name.trim_matches('-').to_owned()).filter(|name| !name.is_empty())
 }
 
-/// What to do when there is too much.
-fn leave_out(largest: &str) -> String {
-    format!("leave out with .dockerignore what the Dockerfile does not copy; most is in {largest}")
+/// Hint for a context that is too large.
+fn exclude_hint(largest: &str) -> String {
+    format!("exclude with .dockerignore what the Dockerfile does not copy; largest: {largest}")
 }
 
-/// Writes the archive to a temporary file that has no name. Times and owners are left out: they change nothing.
+/// Writes the archive to an unnamed temporary file. Times and owners are omitted: they do not matter.
 fn write(context: &Context, how: Compression) -> Result<(File, String), Failure> {
     let out = GzEncoder::new(BufWriter::new(tempfile::tempfile()?), how);
     let mut archive = Writer::new(Hashed { out, hasher: Hasher::default() });
@@ -115,7 +115,8 @@ fn write(context: &Context, how: Compression) -> Result<(File, String), Failure>
         let header = header(entry);
         let written = match &entry.kind {
             ContextKind::File => {
-                let mut file = context.open(&entry.path).map_err(|e| Failure::yours(cabana_types::error::chain(&e)))?;
+                let mut file =
+                    context.open(&entry.path).map_err(|e| Failure::user_error(cabana_types::error::chain(&e)))?;
                 archive.append(&header, &mut file)
             }
             _ => archive.append(&header, &mut io::empty()),
@@ -136,7 +137,7 @@ fn header(entry: &ContextEntry) -> Entry {
     Entry { link, size: entry.size, ..Entry::new(kind, entry.path.as_str(), entry.mode) }
 }
 
-/// Takes the digest of what passes.
+/// Hashes everything that is written.
 struct Hashed<W> {
     out: W,
     hasher: Hasher,
@@ -154,11 +155,11 @@ impl<W: Write> Write for Hashed<W> {
     }
 }
 
-/// Names where most is, by size or by number of files.
+/// Describes the largest directories, by size or by number of files.
 fn largest(context: &Context, by_count: bool) -> String {
     let mut places: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for entry in context.entries().filter(|entry| entry.kind != ContextKind::Directory) {
-        // The first directory, and the one in it.
+        // The first directory, and its first subdirectory.
         for (end, _) in entry.path.match_indices('/').chain([(entry.path.len(), "")]).take(2) {
             let (bytes, files) = places.entry(&entry.path[..end]).or_default();
             *bytes += entry.size;
@@ -167,7 +168,7 @@ fn largest(context: &Context, by_count: bool) -> String {
     }
     let mut places: Vec<_> = places.into_iter().collect();
     places.sort_by_key(|(_, (bytes, files))| std::cmp::Reverse(if by_count { *files } else { *bytes }));
-    let shown = places.iter().take(NAMED).map(|(path, (bytes, files))| match by_count {
+    let shown = places.iter().take(REPORTED_DIRECTORIES).map(|(path, (bytes, files))| match by_count {
         true => format!("{path} ({files} files)"),
         false => format!("{path} ({})", HumanBytes(*bytes)),
     });
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_files_give_the_same_archive() {
+    fn archives_are_reproducible() {
         let (a, b) = (files(&[("x/y", "1"), ("z", "22")]), files(&[("z", "22"), ("x/y", "1")]));
         for root in [&a, &b] {
             symlink("/nowhere", root.path().join("link")).expect("link");
@@ -213,14 +214,18 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_where_most_is() {
+    fn the_largest_directories_are_reported() {
         let root = files(&[("data/big", &"x".repeat(3000)), ("data/old/a", "1"), ("src/a", "1"), ("b", "22")]);
         let packed = pack(root.path(), "").expect("files");
-        assert!(packed.less.contains("most is in data (2.93 KiB), data/big (2.93 KiB), "), "{}", packed.less);
+        assert!(
+            packed.too_large_hint.contains("largest: data (2.93 KiB), data/big (2.93 KiB), "),
+            "{}",
+            packed.too_large_hint
+        );
     }
 
     #[test]
-    fn a_directory_gives_a_name() {
+    fn a_directory_name_becomes_a_template_name() {
         let root = files(&[("x", "")]);
         let name = Directory::open(&root.path().join(".")).expect("open").template_name().expect("name");
         assert!(name.starts_with("my-app-"), "{name}");

@@ -1,4 +1,4 @@
-//! For the registry of an image. A password is never an argument, where every user of the machine could see it.
+//! Registry credentials. A password is never passed as an argument, which other users of the machine could see.
 
 use std::io::Read;
 
@@ -8,13 +8,13 @@ use cabana_types::{Secret, env};
 use crate::connection::variable;
 use crate::failure::Failure;
 
-/// A password is one short line; more is not read.
+/// Limit on the length of a password.
 const MAX_PASSWORD_BYTES: u64 = 4096;
 
-/// Who asks the registry.
+/// Registry credentials.
 #[derive(Debug, clap::Args)]
 pub(super) struct Login {
-    /// User for the registry of its images; the password is in CABANA_REGISTRY_PASSWORD
+    /// User for the images' registry; the password is read from CABANA_REGISTRY_PASSWORD
     #[arg(long, value_name = "USER")]
     registry_user: Option<String>,
     /// Read the password from standard input instead
@@ -23,7 +23,7 @@ pub(super) struct Login {
 }
 
 impl Login {
-    /// With the password, if a user is named.
+    /// Reads the password if a user is given.
     pub(super) fn credentials(&self) -> Result<Option<RegistryCredentials>, Failure> {
         let Some(user) = &self.registry_user else { return Ok(None) };
         let password = if self.registry_password_stdin {
@@ -34,7 +34,7 @@ impl Login {
             variable(env::REGISTRY_PASSWORD)
         };
         let missing = || {
-            Failure::yours(format!("there is no password for {user}"))
+            Failure::user_error(format!("there is no password for {user}"))
                 .hint("set CABANA_REGISTRY_PASSWORD, or pipe it in with --registry-password-stdin")
         };
         Ok(Some(RegistryCredentials {

@@ -1,11 +1,11 @@
-//! `cabana template import`: a template of an image in a file.
+//! `cabana template import`: creates a template from an image file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cabana_types::wire::BuildStart;
 
-use super::order::Wanted;
+use super::request::TemplateArgs;
 use super::upload;
 use crate::commands::Context;
 use crate::failure::Outcome;
@@ -14,32 +14,32 @@ const EXAMPLES: &str = "\
 Examples:
   docker save app:v1 | cabana template import - --name app:v1
   cabana template import app.tar.gz --start '/app/serve' --ready 'curl -fs localhost:8080'
-  cabana template import ./layout --pick app:v2        one of several in an OCI layout
+  cabana template import ./layout --pick app:v2        one of several images in an OCI layout
 
-Takes what `docker save`, `podman save`, `skopeo copy` and `crane pull` write: a docker archive, or
-an OCI layout as a directory or an archive. No registry is asked, so this works without the
-internet; for an image in a registry, see `cabana template pull`. To build on such an image, see
-`cabana template build --image`. Prints NAME:BUILD.";
+Reads the output of `docker save`, `podman save`, `skopeo copy` and `crane pull`: a docker archive,
+or an OCI layout as a directory or an archive. Works without a registry or internet access; for an
+image in a registry, see `cabana template pull`. To build on such an image, see `cabana template
+build --image`. Prints NAME:BUILD.";
 
-/// What the image is called in the build, where nothing else is said.
+/// Default name of the image in the build.
 const IMAGE: &str = "image";
 
-/// Make a template of an image in a file
+/// Create a template from an image file
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The file or OCI layout; - is standard input
+    /// The file or OCI layout; - for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Which image, if there are several in it
+    /// Image to use if there are several
     #[arg(long, value_name = "IMAGE")]
     pick: Option<String>,
     #[command(flatten)]
-    wanted: Wanted,
+    template_args: TemplateArgs,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
-    let new = args.wanted.template(upload::image_name(&args.file))?;
+    let new = args.template_args.template(upload::image_name(&args.file))?;
     let image = tokio::task::spawn_blocking(move || upload::image(&args.file)).await??;
     let name = args.pick.unwrap_or_else(|| IMAGE.to_owned());
     let start = BuildStart {
@@ -47,5 +47,5 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
         images: Some(BTreeMap::from([(name, image.hash.clone())])),
         ..Default::default()
     };
-    args.wanted.build(new, vec![image], start, context).await
+    args.template_args.build(new, vec![image], start, context).await
 }

@@ -1,4 +1,4 @@
-//! `cabana template init`: something to begin with.
+//! `cabana template init`: writes a starter Dockerfile.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -11,17 +11,17 @@ Examples:
   cabana template init
   cabana template init web && cabana template build web
 
-Writes a Dockerfile and a .dockerignore with comments, and prints their paths. Nothing that is there is
+Writes a commented Dockerfile and .dockerignore, and prints their paths. Existing files are not
 overwritten.";
 
 const DOCKERFILE: &str = include_str!("init/Dockerfile.example");
 const IGNORE: &str = include_str!("init/dockerignore.example");
 
-/// Write a Dockerfile to begin with
+/// Write a starter Dockerfile
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The directory; it is made if it is not there
+    /// Directory; created if it does not exist
     #[arg(value_name = "DIR", default_value = ".")]
     directory: PathBuf,
 }
@@ -34,8 +34,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Outcome {
     match write(&path, DOCKERFILE) {
         Ok(()) => context.out.line(&path.display().to_string())?,
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-            return Err(Failure::yours(format!("{} is there already", path.display()))
-                .hint("name another directory, or build what is there with `cabana template build`"));
+            return Err(Failure::user_error(format!("{} already exists", path.display()))
+                .hint("give another directory, or build it with `cabana template build`"));
         }
         Err(e) => return Err(describe(&path, e)),
     }
@@ -43,14 +43,14 @@ pub(crate) fn run(args: &Args, context: &Context) -> Outcome {
     match write(&path, IGNORE) {
         Ok(()) => context.out.line(&path.display().to_string())?,
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-            context.out.note(&format!("{} was there already and is as it was", path.display()));
+            context.out.note(&format!("{} already exists and was not changed", path.display()));
         }
         Err(e) => return Err(describe(&path, e)),
     }
     Ok(0)
 }
 
-/// Writes a file that must not be there yet.
+/// Creates a new file; fails if it exists.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::File::create_new(path)?.write_all(text.as_bytes())
 }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_understood() {
+    fn starter_files_parse() {
         let file = Dockerfile::parse(DOCKERFILE).expect("valid");
         assert!(file.plan(None, &Default::default()).is_ok_and(|plan| plan.notes.is_empty()));
         let ignore = Ignore::parse(IGNORE).expect("valid");

@@ -1,4 +1,4 @@
-//! `cabana template logs`: what a build said.
+//! `cabana template logs`: prints a build's log.
 
 use cabana_client::Client;
 use cabana_types::BuildId;
@@ -11,15 +11,15 @@ use crate::output::clean;
 
 const EXAMPLES: &str = "\
 Examples:
-  cabana template logs web                 the newest build, also one that failed
-  cabana template logs web:v1              the build that v1 names
-  cabana template logs web --follow        goes on until the build ends
+  cabana template logs web                 the newest build, even if it failed
+  cabana template logs web:v1              the build tagged v1
+  cabana template logs web --follow        continue until the build ends
   cabana template logs web --build 2f1c4a0e-5b7d-4c3f-9e8a-1d2b3c4d5e6f
-  cabana template logs web --json          one JSON object a line
+  cabana template logs web --json          one JSON object per line
 
 With --follow the exit code is 1 if the build fails.";
 
-/// Show what a build said
+/// Show a build's log
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -29,10 +29,10 @@ pub(crate) struct Args {
     /// The build [default: the newest]
     #[arg(long, value_name = "ID")]
     build: Option<String>,
-    /// Wait for more
+    /// Keep printing new lines
     #[arg(short, long)]
     follow: bool,
-    /// Print JSON, one object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
 }
@@ -57,24 +57,24 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     }
 }
 
-/// Which build is meant.
+/// Finds the requested build.
 async fn find_build(client: &Client, args: &Args, template: &TemplateWithBuilds) -> Result<BuildId, Failure> {
     let named = args.build.as_deref().or_else(|| args.name.split_once(':').map(|(_, tag)| tag));
     let Some(named) = named else {
         let newest = template.builds.first().map(|build| build.build_id.clone());
-        return newest.ok_or_else(|| Failure::yours(format!("{} has no build yet", args.name)));
+        return newest.ok_or_else(|| Failure::user_error(format!("{} has no build yet", args.name)));
     };
     if let Ok(id) = named.to_ascii_lowercase().parse() {
         return Ok(id);
     }
     if args.build.is_some() {
-        return Err(Failure::yours(format!("`{named}` is not the id of a build")));
+        return Err(Failure::user_error(format!("`{named}` is not a build id")));
     }
     let tags = client.tags(template.template.template_id.as_str()).await?;
     let found = tags.into_iter().find(|tag| tag.tag == named.to_ascii_lowercase());
     let missing = || {
-        Failure::yours(format!("there is no tag {named} of this template"))
-            .hint("`cabana template ls` shows the templates with their tags")
+        Failure::user_error(format!("the template has no tag {named}"))
+            .hint("`cabana template ls` lists templates and their tags")
     };
     Ok(found.ok_or_else(missing)?.build_id)
 }

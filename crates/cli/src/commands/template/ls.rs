@@ -1,4 +1,4 @@
-//! `cabana template ls`: the templates that there are.
+//! `cabana template ls`: lists templates.
 
 use cabana_client::Client;
 use cabana_types::wire::Template;
@@ -15,10 +15,10 @@ Examples:
   cabana template ls --json
   cabana create --template base
 
-Piped, it is one line for each template, with tabs between: id, names, state of the newest build
-(ready, building, waiting or error), CPUs, memory in MiB, disk in MiB, time when it was made, tags.";
+If piped, prints one tab-separated line per template: id, names, state of the newest build (ready,
+building, waiting or error), CPUs, memory in MiB, disk in MiB, creation time, tags.";
 
-/// Templates that are asked about at once.
+/// Concurrent requests for templates.
 const PARALLEL: usize = 8;
 
 /// List templates
@@ -61,7 +61,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     Ok(0)
 }
 
-/// What the list of templates does not tell. One that is deleted meanwhile is shown as it was.
+/// Details that the list does not have. A template that was just deleted is shown without them.
 async fn newest_and_tags(client: &Client, template: &Template) -> Result<(String, Vec<String>), Failure> {
     let known = template.build_status.clone();
     let id = template.template_id.as_str();

@@ -1,11 +1,11 @@
-//! `cabana template pull`: a template of an image in a registry.
+//! `cabana template pull`: creates a template from an image in a registry.
 
 use cabana_image::Reference;
 use cabana_types::wire::BuildStart;
 
 use super::context::template_name;
 use super::credentials::Login;
-use super::order::Wanted;
+use super::request::TemplateArgs;
 use crate::commands::Context;
 use crate::failure::{Failure, Outcome};
 
@@ -16,12 +16,12 @@ Examples:
   pass show registry | cabana template pull registry.acme.dev/web --registry-user me \\
     --registry-password-stdin
 
-The template is called as the image is, without its registry and owner, unless --name says
-otherwise. Pulled again, it is what the registry has by then; layers that are here are not fetched
-twice. What the image runs by itself does not run in sandboxes unless --start says so. For an image
-in a file, see `cabana template import`. Prints NAME:BUILD.";
+By default the template is named after the image, without registry and owner. Pulling again updates
+it; layers that the server has are not downloaded again. The image's entrypoint is ignored; give a
+command to run with --start. For an image in a file, see `cabana template import`. Prints
+NAME:BUILD.";
 
-/// Make a template of an image in a registry
+/// Create a template from an image in a registry
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -31,22 +31,22 @@ pub(crate) struct Args {
     #[command(flatten)]
     login: Login,
     #[command(flatten)]
-    wanted: Wanted,
+    template_args: TemplateArgs,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
-    let image: Reference = args.image.parse().map_err(|e| Failure::yours(format!("{e}")))?;
-    let new = args.wanted.template(named_after(&image))?;
+    let image: Reference = args.image.parse().map_err(|e| Failure::user_error(format!("{e}")))?;
+    let new = args.template_args.template(default_name(&image))?;
     let start = BuildStart {
         dockerfile: Some(format!("FROM {}\n", args.image)),
         from_image_registry: args.login.credentials()?,
         ..Default::default()
     };
-    args.wanted.build(new, Vec::new(), start, context).await
+    args.template_args.build(new, Vec::new(), start, context).await
 }
 
-/// `web:v2` of `ghcr.io/acme/web:v2`, and `web` of `web:latest`: what a name alone means there and here.
-fn named_after(image: &Reference) -> Option<String> {
+/// `web:v2` for `ghcr.io/acme/web:v2`, and `web` for `web:latest`, the default tag.
+fn default_name(image: &Reference) -> Option<String> {
     let path = image.path();
     let name = template_name(path.rsplit('/').next().unwrap_or(path))?;
     Some(match image.tag() {
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn templates_are_called_as_images_are() {
+    fn templates_are_named_after_images() {
         let digest = format!("busybox@sha256:{}", "0".repeat(64));
         let names = [
             ("python:3.12-slim", "python:3.12-slim"),
@@ -70,7 +70,7 @@ mod tests {
             (&digest, "busybox"),
         ];
         for (image, name) in names {
-            let found = image.parse().ok().and_then(|image| named_after(&image)).unwrap_or_default();
+            let found = image.parse().ok().and_then(|image| default_name(&image)).unwrap_or_default();
             assert_eq!(found, name, "{image}");
         }
     }

@@ -1,4 +1,4 @@
-//! Archives for the server: images in files. What is there already is known by its hash, and not sent again.
+//! Image archives for the server, identified by hash, so that an existing one is not uploaded again.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Seek, Write};
@@ -11,41 +11,41 @@ use flate2::Compression;
 use super::context::{Directory, template_name};
 use crate::failure::Failure;
 
-/// What stands for standard input.
+/// Stands for standard input.
 const STDIN: &str = "-";
-/// How much is read at once.
+/// Chunk size.
 const CHUNK: usize = 256 * 1024;
-/// What to do about an image that is too large.
-const LESS: &str = "push it to a registry and name it with FROM, or raise builds.max_upload_mb on the server";
+/// Hint for an image that is too large.
+const TOO_LARGE_HINT: &str = "push it to a registry and use it with FROM, or raise builds.max_upload_mb on the server";
 
-/// An archive to be sent, at its beginning.
+/// An archive to upload, positioned at its start.
 #[derive(Debug)]
 pub(super) struct Upload {
     pub(super) file: File,
     pub(super) length: u64,
-    /// Of what is in it.
+    /// Hash of the contents.
     pub(super) hash: String,
-    /// In words.
+    /// Description for messages.
     pub(super) what: String,
-    /// What to do if it is too large.
-    pub(super) less: String,
+    /// Hint if it is too large.
+    pub(super) too_large_hint: String,
 }
 
-/// An image in a file, as `docker save` writes it, or in an OCI layout: a directory or an archive of one. Blocks.
+/// Opens an image file as written by `docker save`, or an OCI layout (a directory or an archive of one). Blocks.
 pub(super) fn image(path: &Path) -> Result<Upload, Failure> {
     let failed = |e: io::Error| Failure::from(e).context(format!("cannot read {}", path.display()));
     if path.is_dir() {
-        // Its layers are packed already.
+        // Layers are compressed already.
         let packed = Directory::open(path)?.pack(&Ignore::default(), Compression::none())?;
-        let empty = || Failure::yours(format!("{} is empty", path.display())).hint("give an OCI layout");
+        let empty = || Failure::user_error(format!("{} is empty", path.display())).hint("give an OCI layout");
         return packed.map(|packed| described(packed, path)).ok_or_else(empty);
     }
     let mut file = if path.as_os_str() == STDIN {
         if io::stdin().is_terminal() {
-            return Err(Failure::yours("no image is piped in")
+            return Err(Failure::user_error("standard input is a terminal, not an image")
                 .hint("for example: docker save app | cabana template import - --name app"));
         }
-        keep(&mut io::stdin().lock()).map_err(failed)?
+        spool(&mut io::stdin().lock()).map_err(failed)?
     } else {
         File::open(path).map_err(failed)?
     };
@@ -56,16 +56,17 @@ pub(super) fn image(path: &Path) -> Result<Upload, Failure> {
     });
     let length = length.map_err(failed)?;
     file.rewind().map_err(failed)?;
-    let upload = Upload { file, length, hash: hasher.finish().hex(), what: String::new(), less: String::new() };
+    let upload =
+        Upload { file, length, hash: hasher.finish().hex(), what: String::new(), too_large_hint: String::new() };
     Ok(described(upload, path))
 }
 
-/// A name for a template after an image's file: `app` of `app.tar.gz`.
+/// A template name derived from an image file: `app` for `app.tar.gz`.
 pub(super) fn image_name(path: &Path) -> Option<String> {
     let real;
     let path = match path.file_name() {
         Some(_) => path,
-        // `.` and the like.
+        // For example `.`.
         None => {
             real = path.canonicalize().ok()?;
             &real
@@ -77,11 +78,11 @@ pub(super) fn image_name(path: &Path) -> Option<String> {
 
 fn described(upload: Upload, path: &Path) -> Upload {
     let what = if path.as_os_str() == STDIN { "image".to_owned() } else { format!("image {}", path.display()) };
-    Upload { what, less: LESS.to_owned(), ..upload }
+    Upload { what, too_large_hint: TOO_LARGE_HINT.to_owned(), ..upload }
 }
 
-/// Everything that comes, in a file that has no name.
-fn keep(input: &mut impl Read) -> io::Result<File> {
+/// Copies the input to an unnamed temporary file.
+fn spool(input: &mut impl Read) -> io::Result<File> {
     let mut file = tempfile::tempfile()?;
     each_piece(input, |piece| file.write_all(piece))?;
     file.rewind()?;
@@ -108,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_is_known_by_what_is_in_it() {
+    fn images_are_identified_by_content() {
         let place = tempfile::tempdir().expect("directory");
         let file = place.path().join("My App.tar.gz");
         std::fs::write(&file, "bytes").expect("write");

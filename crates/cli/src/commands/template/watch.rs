@@ -1,4 +1,4 @@
-//! Reads the log of a build as it comes, and says how the build ended.
+//! Follows the log of a build, and reports how the build ended.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ use crate::commands::Context;
 use crate::failure::Failure;
 use crate::output::{Output, clean};
 
-/// How often a build is asked for what is new; the API has no stream of it.
+/// Polling interval; the API has no log stream.
 const POLL: Duration = Duration::from_millis(200);
-/// Lines of one answer.
+/// Lines per request.
 const PAGE: u32 = 100;
-/// For how long a server that does not answer is asked again: it may be restarted under a build.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to retry while the server does not respond: it may be restarted during a build.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One build.
 pub(super) struct Watch<'a> {
@@ -25,7 +25,7 @@ pub(super) struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Shows the log from its beginning; with `follow`, until the build has ended.
+    /// Prints the log from its start; with `follow`, until the build has ended.
     pub(super) async fn read(
         &self,
         follow: bool,
@@ -41,7 +41,7 @@ impl Watch<'_> {
             let count = u32::try_from(info.log_entries.len()).unwrap_or(PAGE);
             offset += count;
             let ended = !matches!(info.status.as_str(), "waiting" | "building");
-            // Only an empty page says that all was read.
+            // Only an empty page means that everything was read.
             if count == 0 && (ended || !follow) {
                 return Ok(info);
             }
@@ -56,14 +56,14 @@ impl Watch<'_> {
         loop {
             match self.client.build_status(self.template, self.build, offset, PAGE).await {
                 Err(e) if e.is_not_found() => {
-                    return Err(Failure::yours("the build is no longer there: its template was deleted"));
+                    return Err(Failure::user_error("the build no longer exists: its template was deleted"));
                 }
                 Err(e @ (Error::Unreachable { .. } | Error::Connection { .. }))
-                    if silent.is_none_or(|since| since.elapsed() < PATIENCE) =>
+                    if silent.is_none_or(|since| since.elapsed() < RETRY_TIMEOUT) =>
                 {
                     if silent.is_none() {
                         silent = Some(Instant::now());
-                        context.out.warn(&format!("{e}; trying again"));
+                        context.out.warn(&format!("{e}; retrying"));
                     }
                     tokio::time::sleep(POLL).await;
                 }
@@ -73,9 +73,9 @@ impl Watch<'_> {
     }
 }
 
-/// Shows a line of a build's log to whoever waits for the build: steps stand out, and what they print is below them.
+/// Prints a line of a build's log: steps are highlighted, and their output is indented.
 pub(super) fn show(entry: &BuildLogEntry, out: &Output) {
-    // Why it failed, which is told in the end.
+    // The failure reason is printed at the end.
     if entry.level == "error" {
         return;
     }
@@ -88,7 +88,7 @@ pub(super) fn show(entry: &BuildLogEntry, out: &Output) {
     }
 }
 
-/// `[2/3] RUN make`, `CACHED [build 1/2] COPY . .`, `FROM debian:12`.
+/// Matches `[2/3] RUN make`, `CACHED [build 1/2] COPY . .` and `FROM debian:12`.
 fn is_heading(text: &str) -> bool {
     let text = text.strip_prefix("CACHED ").unwrap_or(text);
     let place = text.strip_prefix('[').and_then(|rest| rest.split_once("] "));
@@ -97,7 +97,7 @@ fn is_heading(text: &str) -> bool {
     text.starts_with("FROM ") || numbers.is_some_and(|(step, of)| is_number(step) && is_number(of))
 }
 
-/// Why a build failed: where, in which words, with the last lines and what usually helps.
+/// Why a build failed: the step, the message, the last lines of output, and a hint.
 pub(super) fn failure(reason: &BuildReason) -> Failure {
     let (message, hint) = match reason.message.split_once("\nHint: ") {
         Some((message, hint)) => (message, Some(hint)),
@@ -105,11 +105,11 @@ pub(super) fn failure(reason: &BuildReason) -> Failure {
     };
     let place = match reason.step.as_deref() {
         None | Some("") => "the build failed".to_owned(),
-        Some("base") => "the build failed at its base".to_owned(),
-        Some("finalize") => "the build failed when the template was tried".to_owned(),
+        Some("base") => "the build failed at its base image".to_owned(),
+        Some("finalize") => "the build failed when the template was tested".to_owned(),
         Some(step) => format!("step {step} of the build failed"),
     };
-    let failure = Failure::yours(format!("{place}: {}", message.trim_end().replace('\n', "\n  ")));
+    let failure = Failure::user_error(format!("{place}: {}", message.trim_end().replace('\n', "\n  ")));
     match hint {
         Some(hint) => failure.hint(hint.trim_end()),
         None => failure,
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_told_from_what_they_print() {
+    fn steps_are_distinguished_from_output() {
         for heading in ["[1/3] RUN make", "CACHED [2/3] COPY . .", "[build 10/12] RUN x", "FROM debian:12"] {
             assert!(is_heading(heading), "{heading}");
         }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hint_comes_after_the_rest() {
+    fn the_hint_is_separated() {
         let reason = BuildReason {
             message: "failed to run command 'x': exit status 127\nIts last lines:\nx: not found\nHint: install it"
                 .to_owned(),
