@@ -29,10 +29,7 @@ pub enum Error {
     #[error(
         "another Cabana server is using {path}: stop it first, or start this one with another data directory (CABANA_DATA_DIR)"
     )]
-    InUse {
-        /// The data directory.
-        path: PathBuf,
-    },
+    InUse { path: PathBuf },
     /// Listening failed.
     #[error("cannot listen on {address}")]
     Listen {
@@ -46,26 +43,26 @@ pub enum Error {
     /// TLS could not be set up.
     #[error("set up TLS for the listener")]
     Tls(#[from] cabana_edge::tls::TlsError),
-    /// The pool or the isolation could not be opened; mostly the machine lacks something.
+    /// The pool or the isolation backend could not be opened, usually because the machine lacks a feature.
     #[error(transparent)]
     Machine(Box<dyn std::error::Error + Send + Sync>),
     /// The template `base` could not be built.
-    #[error("the template base could not be made")]
+    #[error("the template base could not be built")]
     BaseTemplate(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A task failed that the server cannot run without.
     #[error(transparent)]
     Fatal(#[from] cabana_supervisor::Fatal),
     /// The listener failed.
-    #[error("serve")]
+    #[error("the listener failed")]
     Serve(#[source] std::io::Error),
     /// The store failed.
-    #[error("the store")]
+    #[error("the store failed")]
     Store(#[from] cabana_store::Error),
-    /// The backend failed.
-    #[error("the backend")]
+    /// The isolation backend failed.
+    #[error("the isolation backend failed")]
     Backend(#[from] cabana_runtime::Error),
     /// Cold storage cannot be used.
-    #[error("storage")]
+    #[error("cold storage cannot be used")]
     Storage(#[from] cabana_storage::Error),
 }
 
@@ -76,7 +73,7 @@ pub struct ApiError {
     message: String,
 }
 
-/// Tells E2B's clients whether to retry.
+/// The header that E2B's clients read to decide whether to retry.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("should-retry");
 
 impl ApiError {
@@ -119,10 +116,13 @@ impl ApiError {
         Self::new(ErrorCode::SandboxNotFound, format!("Sandbox {id} {}; create a new one", cause.describe()))
     }
 
-    /// A fault of the server. The details are in the log, not in the response.
+    /// An internal error. The details are in the log, not in the response.
     pub fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
         tracing::error!(error = cabana_types::error::chain(error), "request failed");
-        Self::new(ErrorCode::Internal, "The server failed; its log says more under the id in the header x-request-id")
+        Self::new(
+            ErrorCode::Internal,
+            "The server failed; find the details in its log by the id in the header x-request-id",
+        )
     }
 
     /// The message.
@@ -160,7 +160,7 @@ pub fn status(code: ErrorCode) -> StatusCode {
         ErrorCode::SandboxUnresponsive => StatusCode::BAD_GATEWAY,
         ErrorCode::StorageFull => StatusCode::INSUFFICIENT_STORAGE,
         ErrorCode::ServiceUnavailable | ErrorCode::GuestUnresponsive => StatusCode::SERVICE_UNAVAILABLE,
-        // A status that clients do not retry by themselves: it would fail again.
+        // A status that clients do not retry on their own: the request would fail again.
         ErrorCode::SandboxChangeFailed
         | ErrorCode::SandboxCreateFailed
         | ErrorCode::SandboxNotReady
@@ -174,7 +174,7 @@ impl IntoResponse for ApiError {
         let body = ErrorBody { code: status.as_u16(), message: self.message, error_code: Some(self.code) };
         let mut response = (status, Json(body)).into_response();
         match self.code {
-            // Capacity does not become free within the seconds that clients would retry.
+            // Capacity does not become free within the seconds for which clients retry.
             ErrorCode::SandboxCapacityUnavailable | ErrorCode::LimitReached | ErrorCode::GuestUnresponsive => {
                 response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
             }
@@ -211,7 +211,7 @@ impl From<cabana_store::Error> for ApiError {
             cabana_store::Error::NoBuild(id) => Self::no_build(id.as_str()),
             cabana_store::Error::BuildStatus { id, status } => Self::new(
                 ErrorCode::BuildStateConflict,
-                format!("Build {id} is {status}, so this cannot be done; request a new build"),
+                format!("Build {id} is {status}, so this is not possible; request a new build"),
             ),
             cabana_store::Error::TemplateInUse { id, sandboxes, snapshots } => Self::new(
                 ErrorCode::TemplateInUse,
@@ -225,7 +225,7 @@ impl From<cabana_store::Error> for ApiError {
             ),
             cabana_store::Error::TooMany { what, limit } => Self::new(
                 ErrorCode::LimitReached,
-                format!("There are {limit} {what}, and there may be no more; wait for some to end, or delete some"),
+                format!("The limit of {limit} {what} is reached; wait for some to end, or delete some"),
             ),
             cabana_store::Error::Full { .. } => {
                 Self::new(ErrorCode::StorageFull, "The disk of the server's data directory is full; free some space")
@@ -249,7 +249,7 @@ impl From<lifecycle::CreateError> for ApiError {
             E::TeamFull { limit } => Self::new(
                 ErrorCode::SandboxCapacityUnavailable,
                 format!(
-                    "This team has {limit} sandboxes, paused ones included, and may have no more; kill some, or raise \
+                    "This team has {limit} sandboxes, including paused ones, which is its limit; kill some, or raise \
                      limits.max_team_sandboxes"
                 ),
             ),
@@ -259,7 +259,7 @@ impl From<lifecycle::CreateError> for ApiError {
             ),
             E::Spent { key, id, cause } => Self::new(
                 ErrorCode::IdempotencyConflict,
-                format!("The sandbox {id} that was made with the idempotency key {key} {cause}; choose another key"),
+                format!("The sandbox {id} that was created with the idempotency key {key} {cause}; choose another key"),
             ),
             E::Ended { id, cause } => Self::ended(&id, &cause),
             E::ShuttingDown => Self::new(ErrorCode::ServiceUnavailable, "The server is shutting down; try again"),
@@ -267,12 +267,13 @@ impl From<lifecycle::CreateError> for ApiError {
             E::TooSlow { id, seconds } => Self::new(
                 ErrorCode::SandboxCreateFailed,
                 format!(
-                    "Sandbox {id} was not up within {seconds} s; try again, and see the server's log if it stays so"
+                    "Sandbox {id} was not up within {seconds} s; try again, and see the server's log if it happens again"
                 ),
             ),
-            E::NotReady { id, why } => {
-                Self::new(ErrorCode::SandboxNotReady, format!("Sandbox {id} was not ready and is removed: {why}"))
-            }
+            E::NotReady { id, why } => Self::new(
+                ErrorCode::SandboxNotReady,
+                format!("Sandbox {id} did not become ready and was removed: {why}"),
+            ),
             E::Store(error) => error.into(),
             error @ E::Panicked { .. } => Self::internal(&error),
         }
@@ -287,7 +288,7 @@ impl From<lifecycle::ChangeError> for ApiError {
             E::Ended { id, cause } => Self::ended(&id, &cause),
             E::Conflict { id, state } => Self::new(
                 ErrorCode::SandboxStateConflict,
-                format!("Sandbox {id} is {state}, so this cannot be done now; see GET /sandboxes/{id}"),
+                format!("Sandbox {id} is {state}, so this is not possible now; see GET /sandboxes/{id}"),
             ),
             E::Capacity { limit } => lifecycle::CreateError::Capacity { limit }.into(),
             E::OverBudget { id, why } => Self::new(
@@ -299,28 +300,30 @@ impl From<lifecycle::ChangeError> for ApiError {
             ),
             E::Snapshots { limit } => Self::new(
                 ErrorCode::SandboxCapacityUnavailable,
-                format!("This team has {limit} snapshots and may have no more; delete some (DELETE /templates/{{id}})"),
+                format!("This team has {limit} snapshots, which is its limit; delete some (DELETE /templates/{{id}})"),
             ),
             E::Failed { id, operation, failure } => Self::new(
                 ErrorCode::SandboxChangeFailed,
-                format!("Sandbox {id} could not be {operation} and is as before: {failure}"),
+                format!("Sandbox {id} could not be {operation} and is unchanged: {failure}"),
             ),
             E::Interrupted(id) => Self::new(
                 ErrorCode::SandboxStateConflict,
-                format!("Another request changed sandbox {id} at the same time; try again"),
+                format!("Another request changed sandbox {id} first; try again"),
             ),
             E::InUse { id, used } => Self::new(
                 ErrorCode::SandboxStateConflict,
-                format!("Sandbox {id} uses {used} MiB of memory, more than the new limit; end something in it first"),
+                format!(
+                    "Sandbox {id} uses {used} MiB of memory, more than the new limit; stop some of its processes first"
+                ),
             ),
             E::Unresponsive(id) => Self::new(
                 ErrorCode::GuestUnresponsive,
                 format!(
-                    "The guest of sandbox {id} does not answer; it keeps running. POST /sandboxes/{id}/recover boots it afresh"
+                    "The guest of sandbox {id} does not answer; it keeps running. POST /sandboxes/{id}/recover boots it again"
                 ),
             ),
             E::Unsupported(text) => Self::new(ErrorCode::NotSupported, text),
-            E::Slow(_) => Self::new(ErrorCode::ServiceUnavailable, format!("{text}; try again in a while")),
+            E::Slow(_) => Self::new(ErrorCode::ServiceUnavailable, format!("{text}; try again later")),
             E::ShuttingDown => Self::new(ErrorCode::ServiceUnavailable, "The server is shutting down; try again"),
             E::Store(error) => error.into(),
         }
@@ -331,7 +334,7 @@ impl From<crate::builds::StartError> for ApiError {
     fn from(error: crate::builds::StartError) -> Self {
         use crate::builds::StartError as E;
         match error {
-            E::Busy => Self::new(ErrorCode::ServiceUnavailable, "The server has too many builds to begin; try again"),
+            E::Busy => Self::new(ErrorCode::ServiceUnavailable, "Too many builds are waiting to start; try again"),
             E::NotSupported(text) => Self::new(ErrorCode::NotSupported, text),
             E::Store(error) => error.into(),
         }
@@ -368,7 +371,7 @@ fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-/// Truncates a text of a client so that it can be repeated in a response.
+/// Shortens a client's text so that a response can repeat it.
 pub fn short(text: &str) -> String {
     let kept: String = text.chars().filter(|c| !c.is_control()).take(64).collect();
     if kept.chars().count() < text.chars().count() { format!("{kept}…") } else { kept }

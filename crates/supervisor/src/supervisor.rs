@@ -25,7 +25,7 @@ pub struct Fatal {
 
 impl std::fmt::Display for Fatal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the task \"{}\" failed and the server cannot go on without it: {}", self.task, self.reason)
+        write!(f, "the task \"{}\" failed and the server cannot run without it: {}", self.task, self.reason)
     }
 }
 
@@ -309,7 +309,7 @@ impl Watched {
     }
 
     fn end_process(&self, reason: String) {
-        tracing::error!(task = self.name, reason, "a task failed without which the server cannot go on");
+        tracing::error!(task = self.name, reason, "a task failed that the server cannot run without");
         self.shared.fatal.send_if_modified(|fatal| {
             let first = fatal.is_none();
             if first {

@@ -151,7 +151,7 @@ async fn an_essential_task_that_fails_ends_the_process() {
     failed.essential("writer", |_stop| async { Err("the disk is full") });
     assert_eq!(
         failed.fatal().await.to_string(),
-        "the task \"writer\" failed and the server cannot go on without it: the disk is full"
+        "the task \"writer\" failed and the server cannot run without it: the disk is full"
     );
 
     let stopped = Supervisor::new();

@@ -87,7 +87,7 @@ pub(super) async fn delete_key(
         KeyRemoval::Removed => Ok(StatusCode::NO_CONTENT),
         KeyRemoval::Unknown => Err(no_key(id.as_str())),
         KeyRemoval::Last => {
-            let text = "This is the team's last key, and nobody could get in without it; make another one first";
+            let text = "This is the team's last key; without it the team has no access. Create another key first";
             Err(ApiError::new(ErrorCode::LastKey, text))
         }
     }

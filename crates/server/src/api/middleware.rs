@@ -50,7 +50,7 @@ async fn with_request_id(request: Request, next: Next) -> Response {
                 tracing::error!(panic = text, "handler panicked");
                 ApiError::new(
                     ErrorCode::Internal,
-                    "The server failed; its log says more under the id in the header x-request-id",
+                    "The server failed; find the details in its log by the id in the header x-request-id",
                 )
                 .into_response()
             }

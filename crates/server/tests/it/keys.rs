@@ -51,7 +51,7 @@ fn the_last_key_stays() {
     let server = TestServer::start();
     let first = rows(&server)[0]["id"].as_str().expect("id").to_owned();
     let told = server.call("DELETE", &format!("/api-keys/{first}"), None).error(409, "last_key");
-    assert!(told.contains("make another one"), "{told}");
+    assert!(told.contains("Create another key"), "{told}");
     let second = server.post("/api-keys", json!({"name": "second"})).is(201);
     // Both at once: one is left.
     let statuses: Vec<u16> = std::thread::scope(|scope| {

@@ -19,8 +19,7 @@ fn without_the_store_writer_the_server_ends_with_the_reason() {
     let id = server.create();
     server.panic("store writer");
     let Err(error) = server.ended() else { panic!("it goes on without its writer") };
-    let reason =
-        "the task \"store writer\" failed and the server cannot go on without it: panicked: injected by a test";
+    let reason = "the task \"store writer\" failed and the server cannot run without it: panicked: injected by a test";
     assert_eq!(error.to_string(), reason);
     let server = server.restart();
     server.get(&format!("/sandboxes/{id}")).is(200);
