@@ -1,4 +1,4 @@
-//! Keys: who gets in, and what the others are told.
+//! API keys: valid ones are accepted, others get a clear error.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -46,22 +46,22 @@ fn a_lost_key_file_is_replaced() {
 }
 
 #[test]
-fn both_forms_work_and_nothing_else() {
+fn both_key_headers_work_and_nothing_else() {
     let server = TestServer::start();
     let get = |headers: &[(&str, &str)]| send(server.address, "GET", "/teams", headers, None).expect("answer");
     let bearer = format!("Bearer {}", server.key);
     get(&[("X-API-KEY", &server.key)]).is(200);
     get(&[("Authorization", &bearer)]).is(200);
-    let told = get(&[]).error(401, "unauthorized");
-    assert!(told.contains("X-API-KEY"), "{told}");
+    let message = get(&[]).error(401, "unauthorized");
+    assert!(message.contains("X-API-KEY"), "{message}");
     let upper = server.key.to_uppercase();
     let long = "e2b_".to_owned() + &"a".repeat(5000);
     for wrong in ["", "e2b_", "nonsense", &server.key[..43], &upper, &long] {
         get(&[("X-API-KEY", wrong)]).error(401, "unauthorized");
     }
-    let told = get(&[("X-API-KEY", "e2b_0000")]).error(401, "unauthorized");
-    assert!(told.contains("not valid"), "{told}");
-    assert!(!told.contains("0000"), "a key is not repeated: {told}");
+    let message = get(&[("X-API-KEY", "e2b_0000")]).error(401, "unauthorized");
+    assert!(message.contains("not valid"), "{message}");
+    assert!(!message.contains("0000"), "a key is not repeated: {message}");
 }
 
 #[test]
@@ -83,12 +83,12 @@ fn unknown_routes_and_methods_have_the_same_form() {
     }
     server.call("PATCH", "/sandboxes", None).error(405, "method_not_allowed");
     server.call("DELETE", "/teams", None).error(405, "method_not_allowed");
-    let told = server.call("PUT", "/v2/sandboxes", None).error(405, "method_not_allowed");
-    assert!(told.contains("PUT"), "{told}");
+    let message = server.call("PUT", "/v2/sandboxes", None).error(405, "method_not_allowed");
+    assert!(message.contains("PUT"), "{message}");
 }
 
 #[test]
-fn browsers_may_ask() {
+fn cors_requests_are_allowed() {
     let server = TestServer::start();
     let headers = [("origin", "https://a.test"), ("access-control-request-method", "POST")];
     let answer = send(server.address, "OPTIONS", "/v2/sandboxes", &headers, None).expect("answer");
@@ -96,7 +96,7 @@ fn browsers_may_ask() {
     assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
     assert_eq!(answer.header("access-control-allow-headers"), Some("*"));
     assert_eq!(answer.header("access-control-allow-methods"), Some("*"));
-    // Also where the answer is a refusal, or a page could not read it.
+    // Errors need it too, or a page could not read them.
     let origin = [("origin", "https://a.test")];
     for (method, path) in [("GET", "/v2/sandboxes"), ("GET", "/nothing"), ("PUT", "/v2/sandboxes"), ("GET", "/health")]
     {

@@ -1,4 +1,4 @@
-//! Builds for tests of everything around them: asked for over the API, and brought to their end in the store as an executor would.
+//! Builds for tests: requested over the API, and finished in the store as an executor would.
 
 use cabana_server::Boot;
 use cabana_store::{BuildLine, LogLevel, Store};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::server::TestServer;
 
-/// A build, by the ids that clients know.
+/// A build, by its public ids.
 #[derive(Debug, Clone)]
 pub(crate) struct TestBuild {
     pub(crate) template: String,
@@ -30,7 +30,7 @@ impl TestBuild {
     }
 }
 
-/// Works on what a server remembers, while it runs.
+/// Accesses the store of a running server.
 pub(crate) fn remembering<T>(server: &TestServer, work: impl AsyncFnOnce(&Store) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
     runtime.block_on(async {
@@ -62,7 +62,7 @@ pub(crate) fn fail(server: &TestServer, build: &TestBuild, step: &str, message: 
     remembering(server, failed).expect("fail");
 }
 
-/// A build that is ready; it sets `FROM` to the name that it was asked for by.
+/// A finished build; it sets `FROM` to the name in the request.
 pub(crate) fn ready(server: &TestServer, name: &str) -> TestBuild {
     ready_with(server, json!({"name": name}))
 }
@@ -75,7 +75,7 @@ pub(crate) fn ready_with(server: &TestServer, body: Value) -> TestBuild {
     build
 }
 
-/// Lets a build say something, a line each at the given milliseconds since 1970.
+/// Appends lines to a build's log, each at the given milliseconds since 1970.
 pub(crate) fn say(server: &TestServer, build: &TestBuild, lines: &[(i64, LogLevel, &str)]) {
     let lines = lines.iter().map(|(millis, level, message)| BuildLine {
         at: Timestamp::from_millisecond(*millis).expect("time"),

@@ -1,4 +1,4 @@
-//! Asking for builds, starting them and following them.
+//! Requesting builds, starting them and following them.
 
 use cabana_store::LogLevel;
 use serde_json::{Value, json};
@@ -8,14 +8,14 @@ use crate::server::TestServer;
 use crate::tenants::{as_other, with_another_team};
 
 #[test]
-fn a_build_is_asked_for_by_name() {
+fn a_build_is_requested_by_name() {
     let server = TestServer::start();
     let answer = server.post("/v3/templates", json!({"name": "Mine", "cpuCount": 4, "memoryMB": 2048})).is(202).json();
     assert_eq!((&answer["names"], &answer["aliases"]), (&json!(["default/mine"]), &json!(["mine"])));
     assert_eq!((&answer["tags"], &answer["public"]), (&json!(["default"]), &json!(false)));
     let (template, build) = (answer["templateID"].as_str().expect("id"), answer["buildID"].as_str().expect("id"));
 
-    // It is there although nothing can be made of it yet.
+    // It is listed although no sandbox can be created from it yet.
     for path in [format!("/templates/{template}"), "/templates/mine".into(), "/templates/default%2Fmine".into()] {
         let one = server.get(&path).is(200).json();
         assert_eq!(
@@ -35,10 +35,10 @@ fn a_build_is_asked_for_by_name() {
     assert_eq!(server.get("/templates").is(200).json().as_array().map(Vec::len), Some(2));
     assert_eq!(server.get("/v2/templates").is(200).json().as_array().map(Vec::len), Some(2));
     assert_eq!(server.get("/default-templates").is(200).json().as_array().map(Vec::len), Some(1));
-    let told = server.post("/v2/sandboxes", json!({"templateID": "mine"})).error(409, "template_not_ready");
-    assert!(told.contains("no finished build yet"), "{told}");
+    let message = server.post("/v2/sandboxes", json!({"templateID": "mine"})).error(409, "template_not_ready");
+    assert!(message.contains("no finished build yet"), "{message}");
 
-    // The name and the tags together say which tags it gets, each once.
+    // Tags come from the name and the list, without duplicates.
     for (body, tags) in [
         (json!({"name": "mine:V1"}), json!(["v1"])),
         (json!({"name": "mine", "tags": ["v1", "Stable", "v1"]}), json!(["v1", "stable"])),
@@ -54,7 +54,7 @@ fn a_build_is_asked_for_by_name() {
 }
 
 #[test]
-fn older_clients_ask_by_alias() {
+fn older_clients_request_builds_by_alias() {
     let server = TestServer::start();
     for path in ["/v2/templates", "/templates", "/templates/mine"] {
         let answer = server.post(path, json!({"alias": "mine", "teamID": "x", "cpuCount": 1})).is(202).json();
@@ -63,12 +63,13 @@ fn older_clients_ask_by_alias() {
             assert!(!answer[name].is_null(), "{path}: {name}");
         }
     }
-    let told = server.post("/templates", json!({"alias": "mine", "dockerfile": "FROM x"})).error(400, "not_supported");
-    assert!(told.contains("POST /v2/templates/{id}/builds/{buildID}"), "{told}");
+    let message =
+        server.post("/templates", json!({"alias": "mine", "dockerfile": "FROM x"})).error(400, "not_supported");
+    assert!(message.contains("POST /v2/templates/{id}/builds/{buildID}"), "{message}");
     server.post("/templates/other", json!({})).error(404, "template_not_found");
     let build = requested(&server, json!({"name": "mine"}));
-    let told = server.post(&format!("/templates/{}/builds/{}", build.template, build.build), json!({}));
-    told.error(400, "not_supported");
+    let answer = server.post(&format!("/templates/{}/builds/{}", build.template, build.build), json!({}));
+    answer.error(400, "not_supported");
 }
 
 #[test]
@@ -94,8 +95,8 @@ fn wrong_requests_are_refused() {
     ] {
         server.post("/v3/templates", body).error(400, "invalid_request");
     }
-    let told = server.post("/v3/templates", json!({"name": "other/mine"})).error(403, "forbidden");
-    assert!(told.contains("default"), "{told}");
+    let message = server.post("/v3/templates", json!({"name": "other/mine"})).error(403, "forbidden");
+    assert!(message.contains("default"), "{message}");
     assert_eq!(server.get("/templates").is(200).json().as_array().map(Vec::len), Some(1), "nothing was made");
     server.post("/v3/templates", json!({"name": "mine", "minFreeDiskMb": 0})).is(202);
     let id = server.create();
@@ -104,14 +105,14 @@ fn wrong_requests_are_refused() {
 }
 
 #[test]
-fn a_team_has_so_many_builds_under_way() {
+fn builds_in_progress_are_limited_per_team() {
     let server = TestServer::start();
     for n in 0..20 {
         requested(&server, json!({"name": format!("t{}", n % 3)}));
     }
     let answer = server.post("/v3/templates", json!({"name": "more"}));
-    let told = answer.error(429, "limit_reached");
-    assert!(told.contains("20 builds") && answer.header("should-retry") == Some("false"), "{told}");
+    let message = answer.error(429, "limit_reached");
+    assert!(message.contains("20 builds") && answer.header("should-retry") == Some("false"), "{message}");
     let first = server.get("/templates/t0").is(200).json()["builds"][0]["buildID"].as_str().expect("id").to_owned();
     let build = crate::build_world::TestBuild { template: "t0".into(), build: first };
     fail(&server, &build, "base", "no");
@@ -137,7 +138,7 @@ fn a_build_is_followed_to_its_end() {
     say(&server, &build, &lines);
     assert_eq!(status("?limit=1")["status"], "building");
     finish(&server, &build, cabana_server::Boot::default());
-    // As E2B's clients read it: from what they have, until there is nothing more.
+    // As E2B's clients read it: from an offset, until there is nothing more.
     let (mut read, mut pages) = (vec![], vec![]);
     loop {
         let page = status(&format!("?logsOffset={}", read.len()));
@@ -150,8 +151,8 @@ fn a_build_is_followed_to_its_end() {
         read.extend(entries);
     }
     assert_eq!(pages, [100, 100, 50, 0]);
-    let told: Vec<&str> = read.iter().map(|e| e["message"].as_str().expect("message")).collect();
-    assert_eq!(told, texts);
+    let messages: Vec<&str> = read.iter().map(|e| e["message"].as_str().expect("message")).collect();
+    assert_eq!(messages, texts);
     assert_eq!((&read[1]["level"], &read[1]["step"]), (&json!("debug"), &json!("1")));
     assert_eq!(read[0]["timestamp"], "1970-01-01T00:00:01Z");
     let info = status("?level=info&logsOffset=100&limit=100");
@@ -185,26 +186,26 @@ fn a_failure_says_where_and_why() {
     let lines: Vec<_> = (0..).zip(&texts).map(|(at, text)| (at, LogLevel::Error, text.as_str())).collect();
     say(&server, &build, &lines);
     fail(&server, &build, "3", "the command exited with 1");
-    let told = server.get(&build.path("status")).is(200).json();
-    assert_eq!((&told["status"], &told["reason"]["step"]), (&json!("error"), &json!("3")));
-    assert_eq!(told["reason"]["message"], "the command exited with 1");
-    let last = told["reason"]["logEntries"].as_array().expect("entries");
+    let status = server.get(&build.path("status")).is(200).json();
+    assert_eq!((&status["status"], &status["reason"]["step"]), (&json!("error"), &json!("3")));
+    assert_eq!(status["reason"]["message"], "the command exited with 1");
+    let last = status["reason"]["logEntries"].as_array().expect("entries");
     assert_eq!((last.len(), &last[0]["message"], &last[9]["message"]), (10, &json!("line 5"), &json!("line 14")));
-    // What was there before is what there is.
+    // The previous build is unchanged.
     assert_eq!(server.get("/templates/mine").is(200).json()["buildID"], before.build.as_str());
     let id = server.post("/v2/sandboxes", json!({"templateID": "mine"})).is(201).member("sandboxID");
     assert_eq!(server.world.spec(&id).root.build(), Some(&before.id()));
 }
 
 #[test]
-fn what_a_build_is_told_is_checked() {
+fn build_specifications_are_validated() {
     let server = TestServer::start();
     ready(&server, "parent");
     requested(&server, json!({"name": "unfinished"}));
     let build = requested(&server, json!({"name": "mine"}));
     let refused = |body: Value, words: &str| {
-        let told = server.post(&build.start_path(), body.clone()).error(400, "invalid_request");
-        assert!(told.contains(words), "{told:?} for {body}");
+        let message = server.post(&build.start_path(), body.clone()).error(400, "invalid_request");
+        assert!(message.contains(words), "{message:?} for {body}");
     };
     let step =
         |kind: &str, args: &[&str]| json!({"steps": [{"type": "RUN", "args": ["true"]}, {"type": kind, "args": args}]});
@@ -238,9 +239,9 @@ fn what_a_build_is_told_is_checked() {
     refused(json!({"steps": vec![json!({"type": "RUN", "args": ["true"]}); 501]}), "at most 500");
     refused(json!({"fromTemplate": "parent", "fromImageRegistry": {"type": "registry"}}), "not with fromTemplate");
     for wrong in [json!({"type": "registry", "username": "a"}), json!({"type": "ftp", "password": "hunter2"})] {
-        let told = server.post(&build.start_path(), json!({"fromImage": "a", "fromImageRegistry": wrong}));
-        let told = told.error(400, "invalid_request");
-        assert!(told.contains("serviceAccountJson") && !told.contains("hunter2"), "{told}");
+        let message = server.post(&build.start_path(), json!({"fromImage": "a", "fromImageRegistry": wrong}));
+        let message = message.error(400, "invalid_request");
+        assert!(message.contains("serviceAccountJson") && !message.contains("hunter2"), "{message}");
     }
     server.post(&build.start_path(), json!({"fromTemplate": "none"})).error(404, "template_not_found");
     server.post(&build.start_path(), json!({"fromTemplate": "parent:none"})).error(404, "template_not_found");
@@ -255,16 +256,16 @@ fn what_a_build_is_told_is_checked() {
         server.post(&path, json!({})).error(404, "build_not_found");
     }
     begin(&server, &build);
-    let told = server.post(&build.start_path(), json!({})).error(409, "build_state_conflict");
-    assert!(told.contains("is building"), "{told}");
+    let message = server.post(&build.start_path(), json!({})).error(409, "build_state_conflict");
+    assert!(message.contains("is building"), "{message}");
 }
 
 #[test]
-fn a_sandbox_is_made_of_the_build_that_a_tag_names() {
+fn a_tag_selects_the_build_of_a_new_sandbox() {
     let server = TestServer::start();
     let first = ready_with(&server, json!({"name": "mine:v1", "cpuCount": 1, "memoryMB": 256}));
-    let told = server.post("/v2/sandboxes", json!({"templateID": "mine"})).error(409, "template_not_ready");
-    assert!(told.contains("name one of its tags: v1"), "{told}");
+    let message = server.post("/v2/sandboxes", json!({"templateID": "mine"})).error(409, "template_not_ready");
+    assert!(message.contains("name one of its tags: v1"), "{message}");
     let second = ready_with(&server, json!({"name": "mine", "cpuCount": 4}));
     let made = |name: &str| {
         let id = server.post("/v2/sandboxes", json!({"templateID": name})).is(201).member("sandboxID");
@@ -278,8 +279,8 @@ fn a_sandbox_is_made_of_the_build_that_a_tag_names() {
     for name in ["mine", "mine:default", &format!("mine:{}", second.build)] {
         assert_eq!(made(name), new, "{name}");
     }
-    let told = server.post("/v2/sandboxes", json!({"templateID": "mine:v9"})).error(404, "template_not_found");
-    assert!(told.ends_with("its tags are: default, v1"), "{told}");
+    let message = server.post("/v2/sandboxes", json!({"templateID": "mine:v9"})).error(404, "template_not_found");
+    assert!(message.ends_with("its tags are: default, v1"), "{message}");
     let base = server.get("/templates/base").is(200).json()["buildID"].as_str().expect("id").to_owned();
     let foreign = json!({"templateID": format!("mine:{base}")});
     server.post("/v2/sandboxes", foreign).error(404, "template_not_found");
@@ -289,7 +290,7 @@ fn a_sandbox_is_made_of_the_build_that_a_tag_names() {
 }
 
 #[test]
-fn another_teams_builds_are_not_there() {
+fn another_teams_builds_are_not_found() {
     let server = with_another_team();
     let build = ready(&server, "mine");
     let waiting = requested(&server, json!({"name": "mine"}));
@@ -308,5 +309,5 @@ fn another_teams_builds_are_not_there() {
     as_other(&server, "POST", &waiting.start_path(), Some("{}")).error(403, "forbidden");
     let theirs = as_other(&server, "POST", "/v3/templates", Some(r#"{"name":"mine"}"#)).is(202).json();
     assert_eq!(theirs["names"], json!(["other/mine"]));
-    assert_ne!(theirs["templateID"], build.template.as_str(), "the same alias in a namespace of its own");
+    assert_ne!(theirs["templateID"], build.template.as_str(), "the same alias in its own namespace");
 }

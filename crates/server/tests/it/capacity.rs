@@ -1,4 +1,4 @@
-//! No more sandboxes than there may be.
+//! The limit on the number of sandboxes.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::server::TestServer;
 use crate::world::Fault;
 
 #[test]
-fn the_limit_holds_also_under_a_rush() {
+fn the_limit_holds_under_concurrent_creations() {
     let server = TestServer::with(&[("limits.max_sandboxes", "5")]);
     let answers: Vec<u16> = std::thread::scope(|scope| {
         let posts: Vec<_> = (0..12)
@@ -20,8 +20,8 @@ fn the_limit_holds_also_under_a_rush() {
     assert_eq!(answers.iter().filter(|s| **s == 429).count(), 7, "{answers:?}");
     assert_eq!(server.world.ids().len(), 5);
     let refused = server.post("/v2/sandboxes", json!({"templateID": "base"}));
-    let told = refused.error(429, "sandbox_capacity_unavailable");
-    assert!(told.contains("All 5 sandboxes"), "{told}");
+    let message = refused.error(429, "sandbox_capacity_unavailable");
+    assert!(message.contains("All 5 sandboxes"), "{message}");
     assert_eq!(refused.header("should-retry"), Some("false"));
     let id = server.listed().remove(0);
     server.kill(&id).is(204);
@@ -29,7 +29,7 @@ fn the_limit_holds_also_under_a_rush() {
 }
 
 #[test]
-fn what_is_not_removed_yet_takes_its_place() {
+fn sandboxes_being_removed_count_towards_the_limit() {
     let server = TestServer::with(&[("limits.max_sandboxes", "1")]);
     let id = server.create();
     server.world.on_destroy(&[Fault::Fail]);
@@ -43,7 +43,7 @@ fn what_is_not_removed_yet_takes_its_place() {
 }
 
 #[test]
-fn a_failed_creation_gives_its_place_back() {
+fn a_failed_creation_releases_its_capacity() {
     let server = TestServer::with(&[("limits.max_sandboxes", "1")]);
     server.world.on_launch(Some(Fault::Fail));
     for _ in 0..3 {
@@ -51,7 +51,7 @@ fn a_failed_creation_gives_its_place_back() {
     }
     server.world.on_launch(None);
     let id = server.create();
-    // A repeated request is answered even when there is no room.
+    // A repeated request succeeds even at the limit.
     let again = server.restart();
     assert_eq!(again.listed(), [id]);
     let refused =

@@ -1,4 +1,4 @@
-//! Creating: what is answered, what is refused, what the backend is told.
+//! Creating: responses, refusals, and what the backend receives.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::server::TestServer;
 use crate::world::Fault;
 
 #[test]
-fn what_the_clients_send_by_default() {
+fn default_requests_of_clients_are_accepted() {
     let server = TestServer::with(&[("domain", "e2b.test:8443")]);
     // Python, JavaScript, E2B's CLI.
     for (path, body, secure) in [
@@ -34,7 +34,7 @@ fn what_the_clients_send_by_default() {
 }
 
 #[test]
-fn the_backend_is_told_everything() {
+fn the_backend_gets_the_whole_spec() {
     let server = TestServer::start();
     let id = server.create_with(json!({
         "cpuCount": 3, "memoryMB": 256, "diskSizeMB": 100, "allow_internet_access": false,
@@ -82,12 +82,12 @@ fn a_sandbox_can_be_read() {
 }
 
 #[test]
-fn absurd_requests_are_refused_with_the_range() {
+fn out_of_range_values_are_refused_with_the_range() {
     let server = TestServer::start();
     let long = "x".repeat(257);
     let many: serde_json::Map<String, Value> = (0..257).map(|n| (n.to_string(), json!("v"))).collect();
     let heavy: serde_json::Map<String, Value> = (0..20).map(|n| (n.to_string(), json!("v".repeat(40_000)))).collect();
-    for (options, told) in [
+    for (options, expected) in [
         (json!({"timeout": -1}), "timeout must be between 0 and"),
         (json!({"timeout": 720 * 3600 + 1}), "Timeout cannot be greater than 720 hours"),
         (json!({"timeout": i64::MAX}), "Timeout cannot be greater than 720 hours"),
@@ -116,14 +116,14 @@ fn absurd_requests_are_refused_with_the_range() {
         let mut body = options.clone();
         body["templateID"] = "base".into();
         let message = server.post("/v2/sandboxes", body).error(400, "invalid_request");
-        assert!(message.contains(told), "{options}: {message}");
+        assert!(message.contains(expected), "{options}: {message}");
     }
     assert!(server.world.ids().is_empty());
-    assert_eq!(server.get("/events/sandboxes").is(200).json(), json!([]), "nothing was written down");
+    assert_eq!(server.get("/events/sandboxes").is(200).json(), json!([]), "nothing was recorded");
 }
 
 #[test]
-fn bodies_that_are_no_requests() {
+fn invalid_bodies_are_refused() {
     let server = TestServer::start();
     let key = [("x-api-key", server.key.as_str())];
     let post = |body: &[u8]| send(server.address, "POST", "/v2/sandboxes", &key, Some(body)).expect("answer");
@@ -140,7 +140,7 @@ fn bodies_that_are_no_requests() {
 }
 
 #[test]
-fn options_that_are_not_there_yet_are_named() {
+fn unsupported_options_are_refused_by_name() {
     let server = TestServer::start();
     for (field, value) in [
         ("volumeMounts", json!([{"name": "v", "path": "/v"}])),
@@ -154,11 +154,11 @@ fn options_that_are_not_there_yet_are_named() {
         let name = field.split('.').next().expect("field");
         let mut body = json!({"templateID": "base"});
         body[name] = value;
-        let told = server.post("/v2/sandboxes", body).error(400, "not_supported");
-        // `{"a.test": [{}]}` is a list with an entry: something is asked for.
-        assert!(told.starts_with(field), "{field}: {told}");
+        let message = server.post("/v2/sandboxes", body).error(400, "not_supported");
+        // `{"a.test": [{}]}` is a list with an entry, so it is not empty.
+        assert!(message.starts_with(field), "{field}: {message}");
     }
-    // Their empty forms ask for nothing.
+    // Empty values are accepted.
     server.create_with(json!({
         "autoPause": false, "autoPauseMemory": true, "autoResume": {"enabled": false}, "volumeMounts": [], "mcp": {},
         "iam": {"tokens": {}}, "network": {"allowOut": [], "denyOut": null, "allowPublicTraffic": true}, "unknown": 7,
@@ -166,9 +166,9 @@ fn options_that_are_not_there_yet_are_named() {
 }
 
 #[test]
-fn failures_of_the_backend_are_told_and_leave_nothing() {
+fn backend_failures_are_reported_and_leave_nothing() {
     let server = TestServer::start();
-    for (fault, status, code, told) in [
+    for (fault, status, code, expected) in [
         (Fault::Fail, 500, "sandbox_create_failed", "on purpose"),
         (Fault::Full, 429, "sandbox_capacity_unavailable", "All 7 sandboxes"),
         (Fault::NoBuild, 409, "template_not_ready", "root filesystem"),
@@ -176,20 +176,20 @@ fn failures_of_the_backend_are_told_and_leave_nothing() {
     ] {
         server.world.on_launch(Some(fault));
         let message = server.post("/v2/sandboxes", json!({"templateID": "base"})).error(status, code);
-        assert!(message.contains(told), "{message}");
+        assert!(message.contains(expected), "{message}");
     }
     server.world.on_launch(None);
     assert!(server.world.ids().is_empty());
-    assert_eq!(server.world.destroyed(), 4, "what failed was removed all the same");
+    assert_eq!(server.world.destroyed(), 4, "what failed was removed");
     let events = server.get("/events/sandboxes?types=sandbox.lifecycle.killed&limit=100").is(200).json();
     assert_eq!(events.as_array().expect("events").len(), 4);
     let id = events[3]["sandboxId"].as_str().expect("id");
-    assert!(server.epitaph(id).contains("could not be created: launching"), "{}", server.epitaph(id));
+    assert!(server.end_message(id).contains("could not be created: launching"), "{}", server.end_message(id));
     server.create();
 }
 
 #[test]
-fn a_panic_below_is_an_answer_and_leaves_nothing() {
+fn a_panic_in_the_backend_is_an_error_and_leaves_nothing() {
     let server = TestServer::start();
     server.world.on_launch(Some(Fault::Panic));
     let answer = server.post("/v2/sandboxes", json!({"templateID": "base"}));
@@ -201,7 +201,7 @@ fn a_panic_below_is_an_answer_and_leaves_nothing() {
 }
 
 #[test]
-fn a_client_that_hangs_up_leaves_a_whole_sandbox() {
+fn a_client_that_disconnects_leaves_a_complete_sandbox() {
     use std::io::Write;
     let server = TestServer::start();
     server.world.on_launch(Some(Fault::Slow(std::time::Duration::from_millis(300))));
@@ -214,18 +214,18 @@ fn a_client_that_hangs_up_leaves_a_whole_sandbox() {
     );
     stream.write_all(head.as_bytes()).expect("write");
     let requested = || server.get("/events/sandboxes").is(200).json().as_array().is_some_and(|e| e.len() == 1);
-    crate::eventually("the wish is written", requested);
+    crate::eventually("the request is recorded", requested);
     drop(stream);
     crate::eventually("it is up", || server.listed().len() == 1);
     assert_eq!(server.listed().into_iter().collect::<std::collections::HashSet<_>>(), server.world.ids());
 }
 
 #[test]
-fn a_sandbox_that_does_not_come_up_is_given_up() {
+fn a_sandbox_that_does_not_start_in_time_fails() {
     let server = TestServer::with(&[("limits.start_seconds", "1")]);
     server.world.on_launch(Some(Fault::Slow(std::time::Duration::from_secs(3))));
-    let told = server.post("/v2/sandboxes", json!({"templateID": "base"})).error(500, "sandbox_create_failed");
-    assert!(told.contains("was not up within 1 s"), "{told}");
+    let message = server.post("/v2/sandboxes", json!({"templateID": "base"})).error(500, "sandbox_create_failed");
+    assert!(message.contains("was not up within 1 s"), "{message}");
     server.world.on_launch(None);
     let killed = || server.get("/events/sandboxes?types=sandbox.lifecycle.killed").is(200).json();
     crate::eventually("what came up too late is removed", || killed().as_array().is_some_and(|e| e.len() == 1));

@@ -17,7 +17,7 @@ fn seconds_left(server: &TestServer, id: &str) -> i64 {
 }
 
 #[test]
-fn time_runs_out() {
+fn a_sandbox_ends_at_its_timeout() {
     let server = TestServer::start();
     let start = Instant::now();
     let id = server.create_with(json!({"timeout": 1}));
@@ -26,7 +26,7 @@ fn time_runs_out() {
     assert!(start.elapsed() >= Duration::from_millis(950), "too early: {:?}", start.elapsed());
     assert!(start.elapsed() < Duration::from_secs(5), "too late: {:?}", start.elapsed());
     eventually("nothing is left", || !server.world.ids().contains(&id));
-    assert_eq!(server.epitaph(&id), format!("Sandbox {id} reached its timeout and was killed; create a new one"));
+    assert_eq!(server.end_message(&id), format!("Sandbox {id} reached its timeout and was killed; create a new one"));
     assert_eq!(server.listed(), [other]);
 }
 
@@ -35,11 +35,11 @@ fn a_timeout_of_zero_ends_it_at_once() {
     let server = TestServer::start();
     let id = server.create();
     server.post(&format!("/sandboxes/{id}/timeout"), json!({"timeout": 0})).is(204);
-    assert!(server.epitaph(&id).contains("reached its timeout"));
+    assert!(server.end_message(&id).contains("reached its timeout"));
     assert!(server.world.ids().is_empty());
     let born_dead = server.create_with(json!({"timeout": 0}));
     eventually("it expires", || server.world.ids().is_empty());
-    assert!(server.epitaph(&born_dead).contains("reached its timeout"));
+    assert!(server.end_message(&born_dead).contains("reached its timeout"));
 }
 
 #[test]
@@ -109,6 +109,6 @@ fn many_expire_at_once() {
         }
     });
     eventually("all expire", || server.world.ids().is_empty());
-    let told = || server.get("/events/sandboxes?types=sandbox.lifecycle.killed&limit=100").is(200).json();
-    eventually("all are told", || told().as_array().is_some_and(|e| e.len() == 40));
+    let killed = || server.get("/events/sandboxes?types=sandbox.lifecycle.killed&limit=100").is(200).json();
+    eventually("all are recorded", || killed().as_array().is_some_and(|e| e.len() == 40));
 }

@@ -1,4 +1,4 @@
-//! A guest daemon that says of its readiness what a test wants, and agrees with everything else.
+//! A guest daemon whose readiness a test controls; every other request succeeds.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -22,16 +22,16 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// It is silent about its readiness at first.
+    /// Does not report its readiness at first.
     pub(crate) fn start() -> Self {
         let dir = tempfile::tempdir().expect("directory");
         let listener = UnixListener::bind(dir.path().join("guest.sock")).expect("bind");
         let said = Arc::new(Said::default());
-        let told = Arc::clone(&said);
+        let shared = Arc::clone(&said);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let told = Arc::clone(&told);
-                std::thread::spawn(move || told.serve(stream));
+                let shared = Arc::clone(&shared);
+                std::thread::spawn(move || shared.serve(stream));
             }
         });
         Self { said, dir }
@@ -41,7 +41,7 @@ impl Guest {
         self.dir.path().join("guest.sock")
     }
 
-    /// From now on this is said of the readiness, also to those who wait.
+    /// Sets the reported readiness, also for requests that wait.
     pub(crate) fn say(&self, readiness: &Value) {
         self.say_bytes(readiness.to_string().as_bytes());
     }
@@ -51,12 +51,12 @@ impl Guest {
         self.said.changed.notify_all();
     }
 
-    /// Nothing is said any more.
+    /// Reports no readiness any more.
     pub(crate) fn be_silent(&self) {
         *self.said.answer.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// What was asked about the readiness.
+    /// The requests for the readiness.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.said.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,4 +1,4 @@
-//! A small HTTP client, so that the tests say exactly what goes over the wire.
+//! A small HTTP client, so that tests control exactly what is sent.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -33,7 +33,7 @@ impl Answer {
         self.json()[name].as_str().unwrap_or_else(|| panic!("{name} in {}", self.text)).to_owned()
     }
 
-    /// Checks that this is an error of the API's form, and gives its message.
+    /// Checks that this is an API error, and returns its message.
     #[track_caller]
     pub(crate) fn error(&self, status: u16, error_code: &str) -> String {
         assert_eq!(self.status, status, "{}", self.text);
@@ -53,7 +53,7 @@ impl Answer {
     }
 }
 
-/// Sends a request and reads the whole answer.
+/// Sends a request and reads the whole response.
 pub(crate) fn send(
     address: SocketAddr,
     method: &str,

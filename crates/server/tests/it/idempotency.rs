@@ -1,4 +1,4 @@
-//! The same key with the same request: the same sandbox.
+//! Idempotency keys: the same key and request return the same sandbox.
 
 use serde_json::{Value, json};
 
@@ -13,19 +13,19 @@ fn post(server: &TestServer, key: &str, options: Value) -> Answer {
 }
 
 #[test]
-fn a_repeated_request_finds_its_sandbox() {
+fn a_repeated_request_returns_the_same_sandbox() {
     let server = TestServer::with(&[("limits.max_sandboxes", "2")]);
     let first = post(&server, "key-1", json!({"metadata": {"a": "1", "b": "2"}})).is(201);
     let again = post(&server, "key-1", json!({"metadata": {"b": "2", "a": "1"}})).is(201);
     assert_eq!(first.json(), again.json());
     let other = post(&server, "key-2", json!({})).is(201);
     assert_ne!(first.member("sandboxID"), other.member("sandboxID"));
-    // The server is full now; a repeated request still finds its sandbox.
+    // The server is full; a repeated request still returns its sandbox.
     assert_eq!(post(&server, "key-2", json!({})).is(201).json(), other.json());
     post(&server, "key-3", json!({})).error(429, "sandbox_capacity_unavailable");
-    let told = post(&server, "key-1", json!({"metadata": {"a": "other"}})).error(422, "idempotency_mismatch");
-    assert!(told.contains("key-1"), "{told}");
-    // The older route makes another kind of sandbox.
+    let message = post(&server, "key-1", json!({"metadata": {"a": "other"}})).error(422, "idempotency_mismatch");
+    assert!(message.contains("key-1"), "{message}");
+    // The older route creates a sandbox with other defaults.
     let body = json!({"templateID": "base"});
     let v1 = server.call_with("POST", "/sandboxes", &[("Idempotency-Key", "key-2")], Some(body));
     v1.error(422, "idempotency_mismatch");
@@ -35,7 +35,7 @@ fn a_repeated_request_finds_its_sandbox() {
 }
 
 #[test]
-fn concurrent_repeats_make_one() {
+fn concurrent_repeats_create_one_sandbox() {
     let server = TestServer::start();
     server.world.on_launch(Some(Fault::Slow(std::time::Duration::from_millis(200))));
     let ids: std::collections::HashSet<String> = std::thread::scope(|scope| {
@@ -48,7 +48,7 @@ fn concurrent_repeats_make_one() {
 }
 
 #[test]
-fn a_failed_creation_may_be_tried_again() {
+fn a_failed_creation_can_be_retried() {
     let server = TestServer::start();
     server.world.on_launch(Some(Fault::Fail));
     post(&server, "k", json!({})).error(500, "sandbox_create_failed");
@@ -57,16 +57,16 @@ fn a_failed_creation_may_be_tried_again() {
 }
 
 #[test]
-fn the_key_of_a_sandbox_that_is_gone_is_spent() {
+fn the_key_of_an_ended_sandbox_cannot_be_reused() {
     let server = TestServer::start();
     let id = post(&server, "k", json!({})).is(201).member("sandboxID");
     server.kill(&id).is(204);
-    let told = post(&server, "k", json!({})).error(409, "idempotency_conflict");
-    assert!(told.contains(&id) && told.contains("was killed"), "{told}");
+    let message = post(&server, "k", json!({})).error(409, "idempotency_conflict");
+    assert!(message.contains(&id) && message.contains("was killed"), "{message}");
 }
 
 #[test]
-fn keys_have_a_form() {
+fn invalid_keys_are_refused() {
     let server = TestServer::start();
     for wrong in ["", "UPPER", "with space", "ünïcode", &"x".repeat(256)] {
         post(&server, wrong, json!({})).error(400, "invalid_request");

@@ -1,4 +1,4 @@
-//! A team's keys over the API: made, shown once, renamed, deleted.
+//! A team's keys over the API: created, shown once, renamed, deleted.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn rows(server: &TestServer) -> Vec<Value> {
 }
 
 #[test]
-fn a_key_lives() {
+fn a_key_is_created_renamed_and_deleted() {
     let server = TestServer::start();
     let before = rows(&server);
     assert_eq!((before.len(), &before[0]["name"]), (1, &json!("first")));
@@ -47,11 +47,11 @@ fn a_key_lives() {
 }
 
 #[test]
-fn the_last_key_stays() {
+fn the_last_key_cannot_be_deleted() {
     let server = TestServer::start();
     let first = rows(&server)[0]["id"].as_str().expect("id").to_owned();
-    let told = server.call("DELETE", &format!("/api-keys/{first}"), None).error(409, "last_key");
-    assert!(told.contains("Create another key"), "{told}");
+    let message = server.call("DELETE", &format!("/api-keys/{first}"), None).error(409, "last_key");
+    assert!(message.contains("Create another key"), "{message}");
     let second = server.post("/api-keys", json!({"name": "second"})).is(201);
     // Both at once: one is left.
     let statuses: Vec<u16> = std::thread::scope(|scope| {

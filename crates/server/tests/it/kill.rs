@@ -1,4 +1,4 @@
-//! Killing: gone at once, removed in the end, and told why.
+//! Killing: a sandbox is gone at once, removed in the end, and later requests say why.
 
 use serde_json::json;
 
@@ -13,8 +13,8 @@ fn a_killed_sandbox_is_gone_and_says_why() {
     server.kill(&id).is(204);
     assert!(server.world.ids().is_empty());
     assert!(server.listed().is_empty());
-    let told = server.epitaph(&id);
-    assert!(told.starts_with(&format!("Sandbox {id} was killed by request of API key ")), "{told}");
+    let message = server.end_message(&id);
+    assert!(message.starts_with(&format!("Sandbox {id} was killed by request of API key ")), "{message}");
     assert_eq!(server.events(&id), ["requested", "created", "ending", "killed"]);
     for (method, path, body) in [
         ("DELETE", format!("/sandboxes/{id}"), None),
@@ -25,13 +25,13 @@ fn a_killed_sandbox_is_gone_and_says_why() {
         ("GET", format!("/sandboxes/{id}/metrics"), None),
         ("POST", format!("/sandboxes/{id}/pause"), Some(json!({}))),
     ] {
-        let told = server.call(method, &path, body).error(404, "sandbox_not_found");
-        assert!(told.contains("was killed by request"), "{method} {path}: {told}");
+        let message = server.call(method, &path, body).error(404, "sandbox_not_found");
+        assert!(message.contains("was killed by request"), "{method} {path}: {message}");
     }
 }
 
 #[test]
-fn sandboxes_that_never_were() {
+fn unknown_sandboxes_are_not_found() {
     let server = TestServer::start();
     for id in ["inothing", "non-existing-sandbox", "A", "%00", "a%2Fb", "%ff", &"x".repeat(1000)] {
         let answer = server.kill(id);
@@ -42,7 +42,7 @@ fn sandboxes_that_never_were() {
 }
 
 #[test]
-fn of_many_kills_one_wins() {
+fn one_of_many_concurrent_kills_succeeds() {
     let server = TestServer::start();
     let id = server.create();
     let answers: Vec<u16> = std::thread::scope(|scope| {
@@ -55,43 +55,43 @@ fn of_many_kills_one_wins() {
 }
 
 #[test]
-fn a_removal_that_fails_is_tried_again() {
+fn a_failed_removal_is_retried() {
     let server = TestServer::start();
     let id = server.create();
     server.world.on_destroy(&[Fault::Fail, Fault::Fail]);
     server.kill(&id).is(204);
-    assert!(server.epitaph(&id).contains("was killed"), "gone for callers, whatever is left of it");
+    assert!(server.end_message(&id).contains("was killed"), "gone for callers, even if not removed yet");
     assert!(server.listed().is_empty());
     eventually("nothing is left", || server.world.ids().is_empty());
-    eventually("that is written", || server.events(&id).last().is_some_and(|e| e == "killed"));
+    eventually("it is recorded", || server.events(&id).last().is_some_and(|e| e == "killed"));
 }
 
 #[test]
-fn a_removal_that_hangs_does_not_hold_the_caller_for_ever() {
+fn a_removal_that_hangs_does_not_block_the_caller() {
     let server = TestServer::start();
     let id = server.create();
     server.world.on_destroy(&[Fault::HangBefore]);
     let start = std::time::Instant::now();
     server.kill(&id).is(204);
     assert!(start.elapsed() < std::time::Duration::from_secs(15));
-    assert!(server.epitaph(&id).contains("was killed"));
+    assert!(server.end_message(&id).contains("was killed"));
     assert_eq!(server.events(&id), ["requested", "created", "ending"]);
-    // Others are not held up.
+    // Others are not delayed.
     let other = server.create();
     server.kill(&other).is(204);
     assert!(!server.world.ids().contains(&other));
     // The next server finishes it.
     let again = server.restart();
     eventually("nothing is left", || again.world.ids().is_empty());
-    eventually("that is written", || again.events(&id).last().is_some_and(|e| e == "killed"));
+    eventually("it is recorded", || again.events(&id).last().is_some_and(|e| e == "killed"));
 }
 
 #[test]
-fn a_removal_that_panics_is_tried_again() {
+fn a_removal_that_panics_is_retried() {
     let server = TestServer::start();
     let id = server.create();
     server.world.on_destroy(&[Fault::Panic]);
     server.kill(&id).is(204);
     eventually("nothing is left", || server.world.ids().is_empty());
-    eventually("that is written", || server.events(&id).last().is_some_and(|e| e == "killed"));
+    eventually("it is recorded", || server.events(&id).last().is_some_and(|e| e == "killed"));
 }

@@ -92,7 +92,7 @@ fn pages_are_stable_while_sandboxes_come_and_go() {
             seen.extend(rows.as_array().expect("rows").iter().map(|r| r["sandboxID"].as_str().expect("id").to_owned()));
             let Some(next) = answer.header("x-next-token") else { break };
             token = next.to_owned();
-            // One goes that was on the page, one comes.
+            // A sandbox of this page ends, and a new one is created.
             server.kill(seen.last().expect("row")).is(204);
             server.create();
         }

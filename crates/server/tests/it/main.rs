@@ -1,4 +1,4 @@
-//! The control plane over real sockets, with a real store and a backend that lives in memory.
+//! The control plane over real sockets, with a real store and the fake backend.
 
 mod auth;
 mod build_world;
@@ -16,12 +16,12 @@ mod listing;
 mod metrics;
 mod novita;
 mod openapi;
+mod pause;
 mod readiness;
 mod reading;
 mod receiver;
 mod restart;
 mod server;
-mod sleep;
 mod supervision;
 mod tags;
 mod templates;
@@ -34,7 +34,7 @@ mod world;
 
 use std::time::{Duration, Instant};
 
-/// Waits until something is so; the test fails if it does not become so.
+/// Waits until a condition holds; fails the test on a timeout.
 fn eventually(what: &str, mut test: impl FnMut() -> bool) {
     let start = Instant::now();
     while !test() {

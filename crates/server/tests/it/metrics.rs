@@ -1,4 +1,4 @@
-//! What sandboxes and teams use, over time.
+//! Metrics of sandboxes and teams over time.
 
 use cabana_runtime::Stats;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn history(server: &TestServer, id: &str, query: &str) -> Vec<Value> {
 }
 
 #[test]
-fn the_first_sample_does_not_wait_for_the_round() {
+fn the_first_sample_is_taken_on_request() {
     let server = TestServer::with(&[("metrics.interval_seconds", "3600")]);
     server.world.set_stats(Stats {
         cpu_usec: 0,
@@ -32,7 +32,7 @@ fn the_first_sample_does_not_wait_for_the_round() {
     assert_eq!(metric["timestampUnix"], at.as_second());
     server.world.set_stats(Stats::default());
     let again = history(&server, &id, "");
-    assert_eq!(&again[..], std::slice::from_ref(metric), "asking often costs the backend nothing");
+    assert_eq!(&again[..], std::slice::from_ref(metric), "frequent requests do not reach the backend");
 
     let now = at.as_second();
     assert_eq!(history(&server, &id, &format!("start={}&end={}", now - 10, now + 60)).len(), 1);
@@ -54,7 +54,7 @@ fn the_first_sample_does_not_wait_for_the_round() {
 }
 
 #[test]
-fn samples_are_taken_without_being_asked_for() {
+fn samples_are_taken_in_the_background() {
     let server = TestServer::with(&[("metrics.interval_seconds", "1")]);
     let id = server.create();
     let range = |server: &TestServer| history(server, &id, &format!("end={}", jiff::Timestamp::now().as_second() - 1));
@@ -71,7 +71,7 @@ fn samples_are_taken_without_being_asked_for() {
 }
 
 #[test]
-fn a_sandbox_that_cannot_be_measured_holds_nobody_up() {
+fn a_sandbox_that_cannot_be_measured_delays_no_other() {
     let server = TestServer::with(&[("metrics.interval_seconds", "1")]);
     let stuck: Vec<String> = (0..6).map(|_| server.create()).collect();
     for id in &stuck {
@@ -91,7 +91,7 @@ fn a_sandbox_that_cannot_be_measured_holds_nobody_up() {
 }
 
 #[test]
-fn a_team_sees_what_it_ran() {
+fn a_team_sees_its_sandbox_counts() {
     let server = TestServer::with(&[("metrics.interval_seconds", "1")]);
     let max = |metric: &str| server.get(&format!("/teams/default/metrics/max?metric={metric}")).is(200).json();
     assert_eq!(max("concurrent_sandboxes")["value"], 0.0);

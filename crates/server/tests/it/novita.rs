@@ -1,4 +1,4 @@
-//! What Novita's clients ask beyond E2B's routes.
+//! Novita's routes beyond those of E2B.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn the_quota_is_that_of_the_server() {
 }
 
 #[test]
-fn events_are_told_in_few_names() {
+fn events_are_mapped_to_fewer_types() {
     let server = TestServer::start();
     let killed = server.create();
     server.kill(&killed).is(204);
@@ -32,7 +32,7 @@ fn events_are_told_in_few_names() {
         let items = page["items"].as_array().expect("items");
         items.iter().map(|i| i["eventName"].as_str().expect("name").to_owned()).collect()
     };
-    eventually("all is told", || page("events=timeout")["total"] == 1);
+    eventually("all is recorded", || page("events=timeout")["total"] == 1);
     let all = page("orderAsc=true");
     assert_eq!(all["total"], json!(names(&all).len()));
     assert_eq!(all["hasMore"], false);
@@ -68,7 +68,7 @@ fn events_are_told_in_few_names() {
 }
 
 #[test]
-fn templates_have_pages_with_numbers() {
+fn templates_are_paged_by_number() {
     let server = TestServer::start();
     let check = |page: Value| {
         assert_eq!((&page["total"], &page["page"], &page["totalPages"]), (&json!(1), &json!(1), &json!(1)), "{page}");
@@ -80,14 +80,14 @@ fn templates_have_pages_with_numbers() {
     let second = server.get("/v2/templates?page=2&limit=1").is(200).json();
     assert_eq!((&second["templates"], &second["total"], &second["page"]), (&json!([]), &json!(1), &json!(2)));
     assert_eq!(server.get("/v2/templates?template_type=snapshot_template").is(200).json()["total"], 0);
-    assert!(server.get("/v2/templates").is(200).json().is_array(), "E2B's clients want a list");
+    assert!(server.get("/v2/templates").is(200).json().is_array(), "E2B's clients expect a list");
     for query in ["page=0", "page=x", "page=1&limit=101", "template_type=odd"] {
         server.get(&format!("/v2/templates?{query}")).error(400, "invalid_request");
     }
 }
 
 #[test]
-fn connect_takes_what_is_so_already() {
+fn connect_accepts_unchanged_options() {
     let server = TestServer::start();
     let open = server.create();
     let connect = |id: &str, extra: Value| {
@@ -104,13 +104,13 @@ fn connect_takes_what_is_so_already() {
         connect(&open, extra).is(200);
     }
     for extra in [json!({"allowPublicTraffic": false}), json!({"network": {"allowPublicTraffic": false}})] {
-        let told = connect(&open, extra).error(400, "not_supported");
-        assert!(told.contains("allowPublicTraffic"), "{told}");
+        let message = connect(&open, extra).error(400, "not_supported");
+        assert!(message.contains("allowPublicTraffic"), "{message}");
     }
     let private = server.create_with(json!({"network": {"allowPublicTraffic": false}}));
     assert!(connect(&private, json!({"allowPublicTraffic": false})).is(200).json()["trafficAccessToken"].is_string());
     let plain = server.post("/sandboxes", json!({"templateID": "base", "timeout": 60})).is(201).member("sandboxID");
     connect(&plain, json!({"secure": true})).error(400, "not_supported");
-    let told = server.post("/sandboxes", json!({"templateID": "base", "secrets": {"TOKEN": "name"}}));
-    assert!(told.error(400, "not_supported").contains("secrets"));
+    let answer = server.post("/sandboxes", json!({"templateID": "base", "secrets": {"TOKEN": "name"}}));
+    assert!(answer.error(400, "not_supported").contains("secrets"));
 }

@@ -1,4 +1,4 @@
-//! The description of the API: committed, true, and complete.
+//! The description of the API: committed, correct and complete.
 
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ fn it_is_served() {
     assert_eq!(answer.text, cabana_server::api::document());
 }
 
-/// Every route of the description, as `(method, path, wants a key)`.
+/// Every route of the description, as `(method, path, requires a key)`.
 pub(crate) fn routes() -> Vec<(String, String, bool)> {
     let document: Value = serde_json::from_str(cabana_server::api::document()).expect("JSON");
     let mut routes = vec![];
@@ -42,7 +42,7 @@ pub(crate) fn routes() -> Vec<(String, String, bool)> {
 }
 
 #[test]
-fn every_route_wants_a_key() {
+fn every_route_requires_a_key() {
     let server = TestServer::start();
     let id = server.create();
     let before = server.world.ids();
@@ -59,7 +59,7 @@ fn every_route_wants_a_key() {
                 public.push(path.clone());
             }
         }
-        // With the key it is there: whatever it answers, it is not the answer for a missing route.
+        // With the key the route exists: any response but that of a missing route.
         if private && method == "GET" {
             let answer = server.call(&method, &path, None);
             assert!(!answer.text.contains("route_not_found"), "{method} {path}: {}", answer.text);

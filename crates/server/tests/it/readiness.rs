@@ -1,4 +1,4 @@
-//! Sandboxes whose template has a start or a ready command: they are handed over when they are ready, or not at all.
+//! Sandboxes whose template has a start or a ready command: they are returned when they are ready, or not at all.
 
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::server::TestServer;
 const START: [&str; 2] = ["serve", "--port=80"];
 const READY: [&str; 3] = ["/bin/bash", "-c", "curl -f localhost"];
 
-/// A server with something to create from that has both commands.
+/// A server with a template that has both commands.
 struct Scene {
     server: TestServer,
     guest: Guest,
@@ -67,7 +67,7 @@ impl Scene {
         self.server.post("/v2/sandboxes", json!({"templateID": self.origin}))
     }
 
-    /// Begins a creation, and returns when the guest was asked: with its id.
+    /// Starts a creation, waits until the guest was asked, and returns the id.
     fn begin(&self) -> (String, JoinHandle<std::io::Result<Answer>>) {
         let before = self.guest.asked().len();
         let (address, key) = (self.server.address, self.server.key.clone());
@@ -77,7 +77,7 @@ impl Scene {
         });
         eventually("the guest is asked", || self.guest.asked().len() > before);
         let ids = self.server.world.ids();
-        (ids.into_iter().next().expect("it is in the world"), creation)
+        (ids.into_iter().next().expect("the backend has it"), creation)
     }
 
     fn connect(&self, id: &str) -> u16 {
@@ -94,11 +94,11 @@ fn failed() -> Value {
 }
 
 #[test]
-fn it_is_handed_over_when_it_is_ready() {
+fn a_sandbox_is_returned_when_it_is_ready() {
     let scene = Scene::new();
     let server = &scene.server;
     server.create();
-    assert_eq!(scene.guest.asked(), [""; 0], "without the commands nobody is asked");
+    assert_eq!(scene.guest.asked(), [""; 0], "without the commands the guest is not asked");
     let plain = server.listed();
     server.kill(&plain[0]).is(204);
 
@@ -114,7 +114,7 @@ fn it_is_handed_over_when_it_is_ready() {
     assert_eq!(made.member("sandboxID"), id);
     assert_eq!(server.listed(), [id.as_str()]);
 
-    // Waking with its memory is nothing new; booting is.
+    // Resuming with memory runs no ready command; booting does.
     server.post(&format!("/sandboxes/{id}/pause"), json!({})).is(204);
     assert_eq!((scene.connect(&id), scene.guest.asked().len()), (201, 1));
     scene.pause(&id);
@@ -126,36 +126,36 @@ fn one_that_does_not_become_ready_says_why_and_leaves_nothing() {
     let scene = Scene::new();
     scene.guest.say(&failed());
     let answer = scene.create();
-    let told = answer.error(500, "sandbox_not_ready");
-    assert!(told.ends_with("its start command ended (exit status 3); its last output:\none\ntwo"), "{told}");
+    let message = answer.error(500, "sandbox_not_ready");
+    assert!(message.ends_with("its start command ended (exit status 3); its last output:\none\ntwo"), "{message}");
     assert_ne!(answer.header("should-retry"), Some("true"));
     assert!(scene.server.world.ids().is_empty() && scene.server.world.disks().is_empty());
     let killed = scene.server.get("/events/sandboxes?types=sandbox.lifecycle.killed&limit=1").is(200).json();
     let id = killed[0]["sandboxId"].as_str().expect("id");
-    let epitaph = scene.server.epitaph(id);
-    assert!(epitaph.contains("could not be created: its start command ended (exit status 3)"), "{epitaph}");
+    let end_message = scene.server.end_message(id);
+    assert!(end_message.contains("could not be created: its start command ended (exit status 3)"), "{end_message}");
     assert_eq!(scene.server.events(id), ["requested", "ending", "killed"]);
     scene.guest.say(&json!({"ready": true}));
     scene.create().is(201);
 }
 
 #[test]
-fn a_guest_that_talks_nonsense_or_too_much() {
+fn invalid_and_oversized_guest_responses_are_errors() {
     let scene = Scene::new();
     for nonsense in [&b"true"[..], b"{}", b"{\"ready\": 1}", b"\xff\xfe", &vec![b' '; 10 << 20]] {
         scene.guest.say_bytes(nonsense);
-        let told = scene.create().error(500, "sandbox_not_ready");
-        assert!(told.contains("does not say whether it is ready"), "{told}");
+        let message = scene.create().error(500, "sandbox_not_ready");
+        assert!(message.contains("does not say whether it is ready"), "{message}");
     }
     let lines: Vec<String> = (0..19).map(|_| "\u{1b}x".repeat(500)).collect();
     scene.guest.say(&json!({"ready": false, "message": "y".repeat(10_000), "output": lines}));
-    let told = scene.create().error(500, "sandbox_not_ready");
-    assert!(told.len() < 8192 && !told.contains('\u{1b}'), "{told}");
+    let message = scene.create().error(500, "sandbox_not_ready");
+    assert!(message.len() < 8192 && !message.contains('\u{1b}'), "{message}");
     assert!(scene.server.world.ids().is_empty());
 }
 
 #[test]
-fn a_silent_guest_is_given_up_in_time() {
+fn a_silent_guest_times_out() {
     let scene = Scene::with(&[("limits.ready_seconds", "1")]);
     let begun = Instant::now();
     scene.create().error(500, "sandbox_not_ready");
@@ -169,8 +169,8 @@ fn a_guest_that_dies_before_it_is_ready() {
     let scene = Scene::new();
     let (id, creation) = scene.begin();
     scene.server.world.die(&id, Death::OutOfMemory);
-    let told = creation.join().expect("thread").expect("answer").error(500, "sandbox_not_ready");
-    assert!(told.ends_with("it ran out of memory and was killed"), "{told}");
+    let message = creation.join().expect("thread").expect("answer").error(500, "sandbox_not_ready");
+    assert!(message.ends_with("it ran out of memory and was killed"), "{message}");
     assert!(scene.server.world.ids().is_empty());
 }
 
@@ -182,9 +182,9 @@ fn it_can_be_killed_before_it_is_ready() {
     scene.server.kill(&id).is(204);
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     assert!(scene.server.world.ids().is_empty(), "nothing is left");
-    let told = creation.join().expect("thread").expect("answer").error(404, "sandbox_not_found");
-    assert!(told.contains("was killed by request"), "{told}");
-    eventually("it is told", || scene.server.events(&id) == ["requested", "ending", "killed"]);
+    let message = creation.join().expect("thread").expect("answer").error(404, "sandbox_not_found");
+    assert!(message.contains("was killed by request"), "{message}");
+    eventually("it is recorded", || scene.server.events(&id) == ["requested", "ending", "killed"]);
 
     // The same while it boots from its disk.
     scene.guest.say(&json!({"ready": true}));
@@ -193,10 +193,10 @@ fn it_can_be_killed_before_it_is_ready() {
     scene.guest.be_silent();
     let asked = scene.guest.asked().len();
     std::thread::scope(|scope| {
-        let woken = scope.spawn(|| scene.connect(&id));
+        let resumed = scope.spawn(|| scene.connect(&id));
         eventually("the guest is asked", || scene.guest.asked().len() > asked);
         scene.server.kill(&id).is(204);
-        assert_eq!(woken.join().expect("thread"), 404);
+        assert_eq!(resumed.join().expect("thread"), 404);
     });
     assert!(scene.server.world.ids().is_empty() && scene.server.world.disks().is_empty());
 }
@@ -210,22 +210,22 @@ fn a_stopping_server_does_not_wait() {
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     let answered = creation.join().expect("thread");
     assert!(answered.is_err() || answered.is_ok_and(|a| a.status == 503));
-    assert!(scene.server.world.ids().is_empty(), "whoever asked for it was not given it");
+    assert!(scene.server.world.ids().is_empty(), "it was not returned to its caller, so it is removed");
     let server = scene.server.restart();
     assert!(
-        server.epitaph(&id).contains("could not be created: the server is shutting down"),
+        server.end_message(&id).contains("could not be created: the server is shutting down"),
         "{}",
-        server.epitaph(&id)
+        server.end_message(&id)
     );
 }
 
 #[test]
-fn a_server_that_dies_meanwhile() {
+fn a_server_crash_before_a_sandbox_is_ready() {
     let scene = Scene::new();
     let (id, _creation) = scene.begin();
     let server = scene.server.restart();
     eventually("nothing is left", || server.world.ids().is_empty() && server.world.disks().is_empty());
-    assert!(server.epitaph(&id).contains("could not be created: the server was restarted"));
+    assert!(server.end_message(&id).contains("could not be created: the server was restarted"));
 
     // One that boots from its disk boots again.
     let scene = Scene { server, ..scene };
@@ -246,7 +246,7 @@ fn a_server_that_dies_meanwhile() {
 }
 
 #[test]
-fn one_that_boots_from_its_disk_comes_up_whatever_the_start_command_does() {
+fn booting_from_disk_succeeds_even_if_the_start_command_fails() {
     let scene = Scene::new();
     scene.guest.say(&json!({"ready": true}));
     let id = scene.create().is(201).member("sandboxID");

@@ -37,7 +37,7 @@ fn events_can_be_filtered_and_paged() {
 }
 
 #[test]
-fn logs_tell_the_life_in_e2bs_forms() {
+fn logs_contain_the_lifecycle_in_e2bs_formats() {
     let server = TestServer::start();
     let id = server.create();
     server.kill(&id).is(204);
@@ -83,7 +83,7 @@ fn logs_tell_the_life_in_e2bs_forms() {
 }
 
 #[test]
-fn the_server_says_what_it_is() {
+fn status_describes_the_server() {
     let server = TestServer::start();
     server.create();
     let status = server.get("/status").is(200).json();
@@ -95,7 +95,7 @@ fn the_server_says_what_it_is() {
 }
 
 #[test]
-fn what_is_not_there_yet_says_so() {
+fn unsupported_routes_say_so() {
     let server = TestServer::start();
     let id = server.create();
     for (method, path, what) in [
@@ -109,15 +109,18 @@ fn what_is_not_there_yet_says_so() {
         ("GET", "/secrets".to_owned(), "secrets"),
         ("POST", "/secrets/s".to_owned(), "secrets"),
     ] {
-        let told = server.call(method, &path, None).error(400, "not_supported");
-        assert!(told.contains(what) && told.ends_with("is not available on this server yet"), "{path}: {told}");
+        let message = server.call(method, &path, None).error(400, "not_supported");
+        assert!(
+            message.contains(what) && message.ends_with("is not available on this server yet"),
+            "{path}: {message}"
+        );
     }
     server.post(&format!("/sandboxes/{id}/resume"), json!({"timeout": 5})).error(409, "sandbox_state_conflict");
     server.post("/sandboxes/inothing/resume", json!({})).error(404, "sandbox_not_found");
-    // The server's own template stays.
+    // The built-in template cannot be deleted.
     server.call("DELETE", "/templates/base", None).error(400, "invalid_request");
     server.post("/v3/templates", json!({"name": "base"})).error(400, "invalid_request");
-    // What is not there is not there: clients ask to know.
+    // Missing resources are 404: clients use these routes to check.
     server.post("/sandboxes/inothing/pause", json!({})).error(404, "sandbox_not_found");
     server.call("DELETE", "/templates/nothing", None).error(404, "template_not_found");
     server.call("DELETE", "/templates/default%2Fsnap%3Av1", None).error(404, "template_not_found");
@@ -143,7 +146,7 @@ fn a_refusal_leaves_the_connection_usable() {
     ] {
         let head = format!("POST {path} HTTP/1.1\r\nhost: a\r\nx-api-key: {key}\r\ncontent-length: 2\r\n\r\n");
         stream.write_all(head.as_bytes()).expect("write");
-        // The body comes in a packet of its own, as from most clients.
+        // The body is sent in its own packet, as by most clients.
         std::thread::sleep(std::time::Duration::from_millis(50));
         stream.write_all(b"{}").expect("write");
         let mut answer = String::new();

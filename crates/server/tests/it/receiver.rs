@@ -1,4 +1,4 @@
-//! Somebody who is sent events: a small HTTP server on loopback that answers as it is told and remembers what it got.
+//! A webhook receiver: a small HTTP server on loopback with scripted responses, which records its requests.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use crate::eventually;
 
-/// What happens to a request.
+/// The response to a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Status(u16),
@@ -64,7 +64,7 @@ struct State {
     closed: AtomicBool,
 }
 
-/// The receiver. It goes away when it is dropped, and its port is free then.
+/// The receiver. Dropping it closes its port.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
@@ -73,7 +73,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// One that answers with these, one each, and then with 200.
+    /// Sends each of these responses once, then 200.
     pub(crate) fn start(replies: &[Reply]) -> Self {
         Self::at("127.0.0.1:0".parse().expect("address"), replies)
     }
@@ -103,7 +103,7 @@ impl Receiver {
         self.state.got.lock().expect("lock").clone()
     }
 
-    /// Waits for so many requests.
+    /// Waits for this many requests.
     pub(crate) fn wait(&self, count: usize) -> Vec<Got> {
         eventually(&format!("{count} requests arrived"), || self.got().len() >= count);
         self.got()

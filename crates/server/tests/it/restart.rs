@@ -1,4 +1,4 @@
-//! Whatever a crash interrupts, the next server takes up: nothing is lost that ran, nothing stays that nobody wants.
+//! The next server continues what a crash interrupted: running sandboxes survive, and nothing is left over.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,9 +13,9 @@ use crate::http::send;
 use crate::server::TestServer;
 use crate::world::Fault;
 
-/// The world is what the store says, and every life is told to its end.
+/// The backend matches the store, and every sandbox is running or has ended.
 fn assert_consistent(server: &TestServer) {
-    eventually("the world is what the listing says", || {
+    eventually("the backend matches the listing", || {
         server.listed().into_iter().collect::<HashSet<_>>() == server.world.ids()
     });
     let settled = || {
@@ -32,14 +32,14 @@ fn assert_consistent(server: &TestServer) {
     eventually("every sandbox is up or ended", settled);
 }
 
-/// Starts a creation that will not be answered, and returns when the wish is written.
+/// Starts a creation without waiting for the response, and returns when the request is recorded.
 fn create_and_forget(server: &TestServer) -> String {
     let (address, key) = (server.address, server.key.clone());
     std::thread::spawn(move || {
         let _ = send(address, "POST", "/v2/sandboxes", &[("x-api-key", &key)], Some(br#"{"templateID":"base"}"#));
     });
     let mut id = String::new();
-    eventually("the wish is written", || {
+    eventually("the request is recorded", || {
         let rows = server.get("/events/sandboxes?types=sandbox.lifecycle.requested&limit=1").is(200).json();
         id = rows[0]["sandboxId"].as_str().unwrap_or_default().to_owned();
         !id.is_empty()
@@ -66,26 +66,26 @@ fn running_sandboxes_outlive_the_server() {
 }
 
 #[test]
-fn a_crash_while_it_comes_up() {
+fn a_crash_during_creation() {
     for fault in [Fault::HangBefore, Fault::HangAfter] {
         let server = TestServer::start();
         server.world.on_launch(Some(fault.clone()));
         let id = create_and_forget(&server);
         if fault == Fault::HangAfter {
-            eventually("it is in the world", || server.world.ids().contains(&id));
+            eventually("the backend has it", || server.world.ids().contains(&id));
         }
         let server = server.restart();
         assert_consistent(&server);
         assert!(server.world.ids().is_empty());
         assert_eq!(
-            server.epitaph(&id),
+            server.end_message(&id),
             format!("Sandbox {id} could not be created: the server was restarted; create a new one")
         );
     }
 }
 
 #[test]
-fn a_crash_while_it_goes() {
+fn a_crash_during_removal() {
     for fault in [Fault::HangBefore, Fault::HangAfter] {
         let server = TestServer::start();
         let id = server.create();
@@ -95,34 +95,34 @@ fn a_crash_while_it_goes() {
         std::thread::spawn(move || {
             let _ = send(address, "DELETE", &path, &[("x-api-key", &key)], None);
         });
-        eventually("the intent is written", || server.events(&id).contains(&"ending".to_owned()));
+        eventually("the intent is recorded", || server.events(&id).contains(&"ending".to_owned()));
         if fault == Fault::HangAfter {
-            eventually("it is out of the world", || !server.world.ids().contains(&id));
+            eventually("the backend has removed it", || !server.world.ids().contains(&id));
         }
         let server = server.restart();
         assert_consistent(&server);
         assert_eq!(server.listed(), [other]);
-        assert!(server.epitaph(&id).contains("was killed by request"), "the first cause stays");
+        assert!(server.end_message(&id).contains("was killed by request"), "the first cause stays");
         assert_eq!(server.events(&id), ["requested", "created", "ending", "killed"]);
     }
 }
 
 #[test]
-fn a_machine_that_was_restarted() {
+fn sandboxes_fail_when_the_machine_was_restarted() {
     let mut server = TestServer::start();
     let id = server.create();
     server.crash();
     server.world.reboot();
     let server = server.restart();
     assert_consistent(&server);
-    let told = format!("Sandbox {id} was lost when the machine restarted; its disk is kept");
-    eventually("it is told", || server.epitaph(&id).starts_with(&told));
+    let expected = format!("Sandbox {id} was lost when the machine restarted; its disk is kept");
+    eventually("it is recorded", || server.end_message(&id).starts_with(&expected));
     server.post(&format!("/sandboxes/{id}/recover"), json!({})).is(200);
     assert_eq!(server.listed(), [id]);
 }
 
 #[test]
-fn what_expired_meanwhile_ends_at_the_start() {
+fn expired_sandboxes_end_at_the_next_start() {
     let mut server = TestServer::start();
     let id = server.create_with(json!({"timeout": 1}));
     let other = server.create_with(json!({"timeout": 100}));
@@ -131,12 +131,12 @@ fn what_expired_meanwhile_ends_at_the_start() {
     eventually("its time is over", || Timestamp::now() > end);
     let server = server.restart();
     eventually("it expires", || !server.world.ids().contains(&id));
-    eventually("that is told", || server.epitaph(&id).contains("reached its timeout"));
+    eventually("it is recorded", || server.end_message(&id).contains("reached its timeout"));
     assert_eq!(server.listed(), [other]);
 }
 
 #[test]
-fn strangers_are_removed() {
+fn unknown_sandboxes_are_removed() {
     let mut server = TestServer::start();
     let id = server.create();
     let mut spec = server.world.spec(&id);
@@ -149,7 +149,7 @@ fn strangers_are_removed() {
 }
 
 #[test]
-fn a_takeover_that_fails_is_tried_again() {
+fn a_failed_takeover_is_retried() {
     let server = TestServer::start();
     let id = server.create();
     let world = std::sync::Arc::clone(&server.world);
@@ -201,7 +201,7 @@ fn crashes_at_any_moment_under_load() {
             done.store(true, Ordering::Relaxed);
         });
         server = server.restart();
-        eventually("the world is what the listing says", || {
+        eventually("the backend matches the listing", || {
             server.listed().into_iter().collect::<HashSet<_>>() == server.world.ids()
         });
     }

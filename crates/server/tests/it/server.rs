@@ -1,4 +1,4 @@
-//! A server of its own for each test: own directory, own port, own threads, so that it can be killed like a process.
+//! A separate server for each test: own directory, port and threads, so that it can be killed like a process.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::eventually;
 use crate::http::{Answer, send};
 use crate::world::{Fake, World};
 
-/// A running server and its world.
+/// A running server and its backend.
 pub(crate) struct TestServer {
     dir: Arc<tempfile::TempDir>,
     settings: Vec<(String, String)>,
@@ -63,7 +63,7 @@ impl TestServer {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("runtime");
         let (shutdown, supervisor) = (CancellationToken::new(), Supervisor::new());
-        // The threads of a killed server take a moment to let go.
+        // The threads of a killed server take a moment to release the directory.
         let mut data_dir = None;
         eventually("the data directory is free", || {
             data_dir = DataDir::take(&config.data_dir).ok();
@@ -109,7 +109,7 @@ impl TestServer {
         }
     }
 
-    /// Starts another server on the same data and the same world.
+    /// Starts another server on the same data and the same backend.
     pub(crate) fn restart(self) -> Self {
         self.restart_with(|| {})
     }
@@ -122,7 +122,7 @@ impl TestServer {
         Self::boot(Arc::clone(&self.dir), self.settings.clone(), Arc::clone(&self.world))
     }
 
-    /// Stops the server in an orderly way.
+    /// Shuts the server down gracefully.
     pub(crate) fn stop(&mut self) {
         self.shutdown.cancel();
         let path = self.data_dir();
@@ -150,7 +150,7 @@ impl TestServer {
         self.call("POST", path, Some(body))
     }
 
-    /// Creates a sandbox and gives its id.
+    /// Creates a sandbox and returns its id.
     pub(crate) fn create(&self) -> String {
         self.create_with(json!({}))
     }
@@ -177,7 +177,7 @@ impl TestServer {
     }
 
     /// The message with which a request about an ended sandbox is refused.
-    pub(crate) fn epitaph(&self, id: &str) -> String {
+    pub(crate) fn end_message(&self, id: &str) -> String {
         self.get(&format!("/sandboxes/{id}")).error(404, "sandbox_not_found")
     }
 }
@@ -189,7 +189,7 @@ impl Drop for TestServer {
             runtime.shutdown_background();
         }
         if !std::thread::panicking() {
-            assert_eq!(self.world.collisions(), [], "two operations at once on one sandbox");
+            assert_eq!(self.world.collisions(), [], "two concurrent operations on one sandbox");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Supervised tasks that panic: each works again, or the server ends and says why.
+//! Supervised tasks that panic: each is restarted, or the server stops and says why.
 
 use serde_json::json;
 
@@ -18,7 +18,7 @@ fn without_the_store_writer_the_server_ends_with_the_reason() {
     let mut server = TestServer::start();
     let id = server.create();
     server.panic("store writer");
-    let Err(error) = server.ended() else { panic!("it goes on without its writer") };
+    let Err(error) = server.ended() else { panic!("it keeps running without its writer") };
     let reason = "the task \"store writer\" failed and the server cannot run without it: panicked: injected by a test";
     assert_eq!(error.to_string(), reason);
     let server = server.restart();

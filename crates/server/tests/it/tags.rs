@@ -1,4 +1,4 @@
-//! Tags: giving, moving, taking away and listing them; publishing and deleting templates.
+//! Assigning, moving, removing and listing tags; publishing and deleting templates.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn tags(server: &TestServer, name: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn tags_are_given_moved_and_taken_away() {
+fn tags_are_assigned_moved_and_removed() {
     let server = TestServer::start();
     let first = ready(&server, "mine:v1");
     let second = ready_with(&server, json!({"name": "mine", "tags": ["default", "v2"]}));
@@ -58,7 +58,7 @@ fn tags_are_given_moved_and_taken_away() {
 }
 
 #[test]
-fn wrong_tags_are_refused() {
+fn invalid_tags_are_refused() {
     let server = TestServer::start();
     ready(&server, "mine");
     let build = requested(&server, json!({"name": "mine:next"}));
@@ -76,8 +76,8 @@ fn wrong_tags_are_refused() {
     assign(&server, &format!("mine:{id}"), &["x"]).error(404, "template_not_found");
     assign(&server, &format!("mine:{}", build.build), &["x"]).error(409, "template_not_ready");
     remove(&server, "none", &["x"]).error(404, "template_not_found");
-    let told = remove(&server, "mine", &["default"]).error(400, "invalid_request");
-    assert!(told.contains("default cannot be removed"), "{told}");
+    let message = remove(&server, "mine", &["default"]).error(400, "invalid_request");
+    assert!(message.contains("default cannot be removed"), "{message}");
     server.get("/templates/mine/tags/exists").error(400, "invalid_request");
     server.get("/templates/mine/tags/exists?tag=a%20b").error(400, "invalid_request");
     for path in ["tags", "tags/count", "tags/exists?tag=x", "tags/groups", "tags/x/assignments"] {
@@ -86,12 +86,12 @@ fn wrong_tags_are_refused() {
     let many: Vec<String> = (0..99).map(|n| format!("t{n}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     assign(&server, "mine", &many).is(201);
-    let told = assign(&server, "mine", &["one-more"]).error(429, "limit_reached");
-    assert!(told.contains("100 tags"), "{told}");
+    let message = assign(&server, "mine", &["one-more"]).error(429, "limit_reached");
+    assert!(message.contains("100 tags"), "{message}");
 }
 
 #[test]
-fn what_tags_have_stood_for_is_listed_in_pages() {
+fn the_history_of_tags_is_paged() {
     let server = TestServer::start();
     let first = ready_with(&server, json!({"name": "mine", "tags": ["default", "a"]}));
     let second = ready_with(&server, json!({"name": "mine", "tags": ["default", "b"]}));
@@ -174,7 +174,7 @@ fn a_template_is_published_and_hidden() {
 }
 
 #[test]
-fn a_template_that_nobody_uses_is_deleted() {
+fn an_unused_template_is_deleted() {
     let server = TestServer::start();
     let build = ready(&server, "mine");
     let under_way = requested(&server, json!({"name": "mine:next"}));
@@ -182,21 +182,25 @@ fn a_template_that_nobody_uses_is_deleted() {
     let delete = |name: &str| server.call("DELETE", &format!("/templates/{name}"), None);
     let id = server.post("/v2/sandboxes", json!({"templateID": "mine"})).is(201).member("sandboxID");
     server.post(&format!("/sandboxes/{id}/snapshots"), json!({"name": "shot"})).is(201);
-    let told = delete("mine").error(400, "template_in_use");
-    assert!(told.contains("1 sandboxes and 1 snapshots"), "{told}");
+    let message = delete("mine").error(400, "template_in_use");
+    assert!(message.contains("1 sandboxes and 1 snapshots"), "{message}");
     server.kill(&id).is(204);
     delete("mine").error(400, "template_in_use");
-    assert_eq!(server.get(&under_way.path("status")).is(200).json()["status"], "building", "a refusal ends nothing");
+    assert_eq!(
+        server.get(&under_way.path("status")).is(200).json()["status"],
+        "building",
+        "a refused request cancels nothing"
+    );
     delete("shot").is(204);
-    let told = delete("mine%3Adefault2").error(404, "template_not_found");
-    assert!(told.contains("default2"), "{told}");
+    let message = delete("mine%3Adefault2").error(404, "template_not_found");
+    assert!(message.contains("default2"), "{message}");
     assign(&server, "mine", &["v1"]).is(201);
     delete("mine%3Av1").error(400, "invalid_request");
     delete("mine").is(204);
     delete("mine").error(404, "template_not_found");
     server.get(&build.path("status")).error(404, "template_not_found");
     server.post("/v2/sandboxes", json!({"templateID": "mine"})).error(404, "template_not_found");
-    // The name means something new from now on.
+    // The name now refers to a new template.
     let again = requested(&server, json!({"name": "mine"}));
     assert_ne!(again.template, build.template);
 }

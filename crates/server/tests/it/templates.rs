@@ -43,11 +43,11 @@ fn a_template_is_found_by_its_names() {
 fn unknown_templates_are_refused_with_what_there_is() {
     let server = TestServer::start();
     for name in ["code-interpreter-v1", "other/base", "aaaaaaaaaaaaaaaaaaaa"] {
-        let told = server.post("/v2/sandboxes", json!({"templateID": name})).error(404, "template_not_found");
-        assert!(told.ends_with("was not found; there are: base"), "{told}");
+        let message = server.post("/v2/sandboxes", json!({"templateID": name})).error(404, "template_not_found");
+        assert!(message.ends_with("was not found; there are: base"), "{message}");
     }
-    let told = server.post("/v2/sandboxes", json!({"templateID": "base:v2"})).error(404, "template_not_found");
-    assert_eq!(told, "Template base with tag \"v2\" was not found; its tags are: default");
+    let message = server.post("/v2/sandboxes", json!({"templateID": "base:v2"})).error(404, "template_not_found");
+    assert_eq!(message, "Template base with tag \"v2\" was not found; its tags are: default");
     let long = "x".repeat(257);
     for name in ["", ":", "a b", "../x", "base:", "a/b/c", "base\n", &long] {
         let answer = server.post("/v2/sandboxes", json!({"templateID": name}));

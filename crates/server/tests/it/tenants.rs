@@ -1,4 +1,4 @@
-//! One team knows nothing of another.
+//! Teams are isolated from each other.
 
 use cabana_store::{ApiKey, Store, Team};
 use cabana_types::KeyId;
@@ -43,7 +43,7 @@ pub(crate) fn as_other(server: &TestServer, method: &str, path: &str, body: Opti
 }
 
 #[test]
-fn the_sandboxes_of_another_team_are_not_there() {
+fn the_sandboxes_of_another_team_are_not_found() {
     let server = with_another_team();
     let running = server.create();
     let ended = server.create();
@@ -52,8 +52,8 @@ fn the_sandboxes_of_another_team_are_not_there() {
     for (method, path, _) in routes().into_iter().filter(|(_, path, _)| path.contains("{sandboxID}")) {
         for id in [&running, &ended] {
             let path = path.replace("{sandboxID}", id);
-            let told = as_other(&server, &method, &path, Some(r#"{"timeout": 5}"#)).error(404, "sandbox_not_found");
-            assert!(told.contains("was not found"), "nothing is told about it: {method} {path}: {told}");
+            let message = as_other(&server, &method, &path, Some(r#"{"timeout": 5}"#)).error(404, "sandbox_not_found");
+            assert!(message.contains("was not found"), "no details are revealed: {method} {path}: {message}");
             tried += 1;
         }
     }
@@ -89,7 +89,7 @@ fn a_public_template_is_for_every_team() {
 }
 
 #[test]
-fn the_keys_of_another_team_are_not_there() {
+fn the_keys_of_another_team_are_not_found() {
     let server = with_another_team();
     let rows = as_other(&server, "GET", "/api-keys", None).is(200).json();
     assert_eq!((&rows[0]["name"], rows.as_array().map(Vec::len)), (&json!("other"), Some(1)));
@@ -100,7 +100,7 @@ fn the_keys_of_another_team_are_not_there() {
 }
 
 #[test]
-fn the_webhooks_of_another_team_are_not_there() {
+fn the_webhooks_of_another_team_are_not_found() {
     let server = with_another_team();
     let hook = json!({"name": "n", "url": "https://example.com/", "events": ["sandbox.lifecycle.paused"], "signatureSecret": "s"});
     let id = server.post("/events/webhooks", hook).is(201).member("id");
@@ -115,7 +115,7 @@ fn the_webhooks_of_another_team_are_not_there() {
     assert_eq!(server.get(&format!("/events/webhooks/{id}")).is(200).member("name"), "n");
 }
 
-/// One of everything that a team can have.
+/// One resource of each kind that a team can have.
 struct Owned {
     running: String,
     ended: String,
@@ -137,7 +137,7 @@ impl Owned {
         Self { running, ended, webhook, key, build, snapshot }
     }
 
-    /// What may stand for a parameter of a path, and the answer that another team gets for it.
+    /// Values of a path parameter, and the response that another team gets for them.
     fn values(&self, parameter: &str) -> (Vec<String>, u16, &'static str) {
         let clone = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
         match parameter {
@@ -150,9 +150,9 @@ impl Owned {
             // As with E2B: a name that is taken is forbidden, not missing.
             "alias" => (clone(&["default%2Fmine"]), 403, "forbidden"),
             "teamID" => (clone(&["default"]), 403, "forbidden"),
-            // What is not there yet is there for nobody.
+            // Not supported for any team.
             "secretID" | "volumeID" => (clone(&["some"]), 400, "not_supported"),
-            // Parts of what stands before them in the path.
+            // Parts of the resource before them in the path.
             "buildID" => (clone(&[&self.build.build]), 404, "template_not_found"),
             "hash" => (clone(&["abc"]), 404, "template_not_found"),
             "tag" => (clone(&["default"]), 404, "template_not_found"),
@@ -166,14 +166,15 @@ fn parameters(path: &str) -> Vec<&str> {
     path.split('{').skip(1).filter_map(|rest| rest.split('}').next()).collect()
 }
 
-/// Every route of the description with a parameter: whatever a team has, another gets the same answer as if it were not there.
+/// Every route with a parameter: for the resources of one team, another team gets the same response as if they did not
+/// exist.
 #[test]
 fn every_route_hides_what_another_team_has() {
     let server = with_another_team();
     let owned = Owned::new(&server);
     let state = |path: &str| {
         let mut rows = server.get(path).is(200).json();
-        // Asking uses the key.
+        // The request updates the key's last use.
         rows.as_array_mut().expect("rows").iter_mut().for_each(|row| row["lastUsed"] = json!(null));
         rows
     };
@@ -193,7 +194,7 @@ fn every_route_hides_what_another_team_has() {
                 path.push_str("?tag=default");
             }
             let answer = as_other(&server, &method, &path, Some(r#"{"timeout": 5, "name": "theirs", "public": true}"#));
-            // An upload is let in by its link, which only its team gets.
+            // An upload is authorised by its link, which only its team gets.
             let (status, code) =
                 if method == "PUT" && path.contains("/files/") { (401, "unauthorized") } else { (status, code) };
             assert_eq!(answer.status, status, "{method} {path}: {}", answer.text);

@@ -1,4 +1,4 @@
-//! Who may reach the ports of a sandbox, and how: kept from the creation over restarts to the end.
+//! Access to the ports of a sandbox: set at creation and kept over restarts.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn private_ports_have_a_token() {
     let made = server.post("/v2/sandboxes", json!({"templateID": "base", "network": network})).is(201);
     let (id, token) = (made.member("sandboxID"), made.member("trafficAccessToken"));
     assert_eq!(token.len(), 64);
-    assert_ne!(token, made.member("envdAccessToken"), "each is a secret of its own");
+    assert_ne!(token, made.member("envdAccessToken"), "each secret is different");
     let shown = json!({"allowPublicTraffic": false, "maskRequestHost": "localhost:${PORT}", "httpsPorts": [443, 8443]});
     let detail = server.get(&format!("/sandboxes/{id}")).is(200);
     assert_eq!(detail.json()["network"], shown);
@@ -29,7 +29,7 @@ fn private_ports_have_a_token() {
 }
 
 #[test]
-fn ports_are_public_unless_asked_otherwise() {
+fn ports_are_public_by_default() {
     let server = TestServer::start();
     for network in [json!(null), json!({}), json!({"allowPublicTraffic": null}), json!({"allowPublicTraffic": true})] {
         let made = server.post("/v2/sandboxes", json!({"templateID": "base", "network": network})).is(201);
@@ -43,13 +43,13 @@ fn ports_are_public_unless_asked_otherwise() {
 }
 
 #[test]
-fn private_ports_want_a_secure_guest() {
+fn private_ports_require_a_secure_guest() {
     let server = TestServer::start();
     let body =
         |secure: Value| json!({"templateID": "base", "network": {"allowPublicTraffic": false}, "secure": secure});
     for secure in [json!(null), json!(false)] {
-        let told = server.post("/sandboxes", body(secure)).error(400, "invalid_request");
-        assert!(told.contains("secure: true"), "{told}");
+        let message = server.post("/sandboxes", body(secure)).error(400, "invalid_request");
+        assert!(message.contains("secure: true"), "{message}");
     }
     let made = server.post("/sandboxes", body(json!(true))).is(201);
     assert_eq!(made.member("trafficAccessToken").len(), 64);

@@ -1,4 +1,4 @@
-//! Uploads for builds: links, what they let through, and that nothing of a broken one stays.
+//! Uploads for builds: links, what they allow, and that a broken upload leaves nothing.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -19,7 +19,7 @@ fn tar(length: usize) -> Vec<u8> {
     bytes
 }
 
-/// The path of a link, which begins with what the server was asked by.
+/// The path of a link, which begins with the address that the client used.
 fn link(server: &TestServer, template: &str, present: bool) -> String {
     let answer = server.get(&format!("/templates/{template}/files/{HASH}")).is(201).json();
     assert_eq!(answer["present"], present);
@@ -52,7 +52,7 @@ fn an_archive_is_uploaded_by_its_link() {
     assert_eq!(std::fs::read(&kept(&server)[0]).expect("read"), b"\x1f\x8b packed");
     assert_eq!(kept(&server).len(), 1);
 
-    // The link leads back by the way that the client came.
+    // The link has the address that the client used.
     let ask = |headers: &[(&str, &str)]| {
         let mut head =
             format!("GET /templates/mine/files/{HASH} HTTP/1.1\r\nx-api-key: {}\r\nconnection: close\r\n", server.key);
@@ -69,14 +69,14 @@ fn an_archive_is_uploaded_by_its_link() {
     let proxied = ask(&[("host", "cabana.example"), ("x-forwarded-proto", "https")]);
     assert!(proxied.contains("\"url\":\"https://cabana.example/templates/"), "{proxied}");
 
-    // A link outlives a restart.
+    // A link stays valid after a restart.
     let path = link(&server, "mine", true);
     let server = server.restart();
     put(&server, &path, &tar(1024)).is(200);
 }
 
 #[test]
-fn a_link_is_good_for_what_it_says_only() {
+fn a_link_is_valid_only_for_its_archive() {
     let server = TestServer::start();
     let build = requested(&server, json!({"name": "mine"}));
     let other = requested(&server, json!({"name": "other"}));
@@ -94,8 +94,8 @@ fn a_link_is_good_for_what_it_says_only() {
         later,
         earlier,
     ] {
-        let told = put(&server, &wrong, &tar(1024)).error(401, "unauthorized");
-        assert!(told.contains("ask for a new link"), "{told}");
+        let message = put(&server, &wrong, &tar(1024)).error(401, "unauthorized");
+        assert!(message.contains("ask for a new link"), "{message}");
     }
     assert_eq!(kept(&server), Vec::<PathBuf>::new());
     for hash in ["", "a%20b", "..", "a%2Fb", &"x".repeat(129)] {
@@ -108,15 +108,15 @@ fn a_link_is_good_for_what_it_says_only() {
 }
 
 #[test]
-fn what_is_not_an_archive_leaves_nothing() {
+fn invalid_uploads_leave_nothing() {
     let server = TestServer::with(&[("builds.max_upload_mb", "1")]);
     let build = requested(&server, json!({"name": "mine"}));
     let path = link(&server, &build.template, false);
     put(&server, &path, b"hello").error(400, "invalid_request");
     put(&server, &path, b"").error(400, "invalid_request");
-    let told = put(&server, &path, &tar(1024 * 1024 + 1)).error(413, "body_too_large");
-    assert!(told.contains("builds.max_upload_mb"), "{told}");
-    // In pieces, whose sum is not announced.
+    let message = put(&server, &path, &tar(1024 * 1024 + 1)).error(413, "body_too_large");
+    assert!(message.contains("builds.max_upload_mb"), "{message}");
+    // Chunked, without a content length.
     let chunked = |whole: &[u8]| {
         let mut body = vec![];
         for chunk in whole.chunks(50_000) {
@@ -136,14 +136,14 @@ fn what_is_not_an_archive_leaves_nothing() {
     let answer = chunked(&tar(1024 * 1024 + 1));
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
     assert_eq!(kept(&server), Vec::<PathBuf>::new());
-    // A client that goes away in the middle.
+    // A client that disconnects in the middle.
     let mut stream = TcpStream::connect(server.address).expect("connect");
     let head = format!("PUT {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n");
     stream.write_all(head.as_bytes()).expect("write");
     stream.write_all(&tar(50_000)).expect("write");
     crate::eventually("the upload has begun", || !kept(&server).is_empty());
     drop(stream);
-    crate::eventually("nothing of it stays", || kept(&server).is_empty());
+    crate::eventually("nothing of it is left", || kept(&server).is_empty());
     link(&server, &build.template, false);
     let answer = chunked(&tar(1024 * 1024));
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");

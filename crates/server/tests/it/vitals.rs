@@ -7,29 +7,29 @@ use crate::eventually;
 use crate::server::TestServer;
 
 #[test]
-fn a_death_is_noticed_and_told() {
+fn a_death_is_detected_and_reported() {
     let server = TestServer::start();
-    for (death, told) in
+    for (death, expected) in
         [(Death::OutOfMemory, "ran out of memory and was killed"), (Death::Died, "ended because its guest daemon died")]
     {
         let id = server.create();
         server.world.die(&id, death);
         eventually("nothing is left", || !server.world.ids().contains(&id));
-        eventually("it is told", || server.events(&id).last().is_some_and(|e| e == "failed"));
+        eventually("it is recorded", || server.events(&id).last().is_some_and(|e| e == "failed"));
         assert!(
-            server.epitaph(&id).starts_with(&format!("Sandbox {id} {told}; its disk is kept")),
+            server.end_message(&id).starts_with(&format!("Sandbox {id} {expected}; its disk is kept")),
             "{}",
-            server.epitaph(&id)
+            server.end_message(&id)
         );
         assert!(server.world.disks().contains(&id));
         let logs = server.get(&format!("/v2/sandboxes/{id}/logs?level=error")).is(200).json();
-        assert!(logs["logs"][0]["message"].as_str().is_some_and(|m| m.contains(told)), "{logs}");
+        assert!(logs["logs"][0]["message"].as_str().is_some_and(|m| m.contains(expected)), "{logs}");
     }
     assert!(server.listed().is_empty());
 }
 
 #[test]
-fn lost_processes_are_noted() {
+fn oom_kills_inside_are_reported() {
     let server = TestServer::start();
     let id = server.create();
     server.world.vitals(&id, |v| v.oom_kills = 2);
@@ -39,21 +39,21 @@ fn lost_processes_are_noted() {
     };
     eventually("it is noted", || noted().is_some());
     assert_eq!(noted(), Some(json!({"oomKills": 2, "oomKillsTotal": 2, "reason": "oom"})));
-    assert_eq!(server.listed(), [id.as_str()], "the sandbox itself goes on");
+    assert_eq!(server.listed(), [id.as_str()], "the sandbox itself keeps running");
     server.world.vitals(&id, |v| v.oom_kills = 3);
     eventually("the next one too", || noted().is_some_and(|n| n["oomKillsTotal"] == 3));
-    // After a restart the old ones are not told again.
+    // After a restart the old ones are not reported again.
     let server = server.restart();
     assert_eq!(server.events(&id), ["requested", "created", "updated"]);
 }
 
 #[test]
-fn a_death_while_the_server_was_away() {
+fn a_death_while_the_server_was_down() {
     let mut server = TestServer::start();
     let id = server.create();
     server.crash();
     server.world.die(&id, Death::Died);
     let server = server.restart();
     eventually("nothing is left", || server.world.ids().is_empty());
-    eventually("it is told", || server.epitaph(&id).contains("guest daemon died"));
+    eventually("it is recorded", || server.end_message(&id).contains("guest daemon died"));
 }

@@ -1,4 +1,4 @@
-//! Webhooks: kept over the API, and sent what they want, in order, until it has arrived.
+//! Webhooks: managed over the API; events are delivered in order and retried until they arrive.
 
 use std::collections::HashSet;
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use crate::server::TestServer;
 
 const SECRET: &str = "a sécret";
 
-/// A server that sends to loopback, and does not wait long.
+/// A server that sends to loopback, with short delays.
 fn server() -> TestServer {
     server_with("1")
 }
@@ -29,7 +29,7 @@ fn request(url: &str) -> Value {
     json!({"name": "mine", "url": url, "events": events, "signatureSecret": SECRET})
 }
 
-/// Makes a webhook for `created` and `killed`.
+/// Creates a webhook for `created` and `killed`.
 fn add(server: &TestServer, url: &str) -> String {
     server.post("/events/webhooks", request(url)).is(201).member("id")
 }
@@ -44,7 +44,7 @@ fn ids(got: &[Got]) -> Vec<String> {
 }
 
 #[test]
-fn a_webhook_lives() {
+fn a_webhook_is_created_changed_and_deleted() {
     let server = server();
     assert_eq!(server.get("/events/webhooks").is(200).json(), json!([]));
     let made = server.post("/events/webhooks", request("https://example.com/hook")).is(201);
@@ -58,7 +58,7 @@ fn a_webhook_lives() {
     let update = json!({"url": "https://example.com/new", "enabled": false, "events": ["sandbox.lifecycle.paused"],
         "signatureSecret": "another"});
     let changed = server.call("PATCH", &path, Some(update)).is(200).json();
-    assert_eq!((&changed["name"], &changed["enabled"]), (&json!("mine"), &json!(false)), "what is not named stays");
+    assert_eq!((&changed["name"], &changed["enabled"]), (&json!("mine"), &json!(false)), "absent fields stay");
     let server = server.restart();
     assert_eq!(server.get(&path).is(200).json(), changed);
     assert_eq!(server.get("/events/webhooks").is(200).json(), json!([changed]));
@@ -78,7 +78,7 @@ fn a_webhook_lives() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_webhooks_are_refused() {
     let server = TestServer::start();
     let post = |member: &str, value: Value| {
         let mut body = request("https://example.com/");
@@ -100,18 +100,18 @@ fn what_makes_no_sense_is_refused() {
         ("signatureSecret", json!(null)),
         ("enabled", json!("yes")),
     ] {
-        let told = post(member, value.clone()).error(400, "invalid_request");
-        assert!(!told.contains(SECRET), "{told}");
+        let message = post(member, value.clone()).error(400, "invalid_request");
+        assert!(!message.contains(SECRET), "{message}");
     }
-    let told = post("events", json!(["sandbox.lifecycle.exploded"])).error(400, "invalid_request");
+    let message = post("events", json!(["sandbox.lifecycle.exploded"])).error(400, "invalid_request");
     for kind in ["created", "updated", "paused", "resumed", "snapshotted", "killed", "requested", "ending"] {
-        assert!(told.contains(&format!("sandbox.lifecycle.{kind}")), "{told}");
+        assert!(message.contains(&format!("sandbox.lifecycle.{kind}")), "{message}");
     }
     for url in
         ["http://127.0.0.1:3000/", "http://localhost/", "http://[::1]/", "http://10.0.0.1/", "http://100.96.0.6/"]
     {
-        let told = post("url", json!(url)).error(400, "invalid_request");
-        assert!(told.contains("webhooks.allow_private"), "{told}");
+        let message = post("url", json!(url)).error(400, "invalid_request");
+        assert!(message.contains("webhooks.allow_private"), "{message}");
     }
     post("url", json!("http://169.254.169.254/latest/meta-data/")).error(400, "invalid_request");
     let id = add(&server, "https://example.com/");
@@ -123,8 +123,8 @@ fn what_makes_no_sense_is_refused() {
     for _ in 1..20 {
         add(&server, "https://example.com/");
     }
-    let told = server.post("/events/webhooks", request("https://example.com/")).error(400, "invalid_request");
-    assert!(told.contains("20 webhooks"), "{told}");
+    let message = server.post("/events/webhooks", request("https://example.com/")).error(400, "invalid_request");
+    assert!(message.contains("20 webhooks"), "{message}");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn events_arrive_signed_and_in_order() {
     let sandbox = server.create_with(json!({"metadata": {"project": "x"}}));
     server.kill(&sandbox).is(204);
     let got = receiver.wait(2);
-    assert_eq!(receiver.kinds(), ["created", "killed"], "and nothing that was not asked for");
+    assert_eq!(receiver.kinds(), ["created", "killed"], "and no other types");
     let events = server.get(&format!("/events/sandboxes/{sandbox}?orderAsc=true")).is(200).json();
     for got in &got {
         got.is_signed(SECRET);
@@ -147,7 +147,7 @@ fn events_arrive_signed_and_in_order() {
         let mut body = got.json();
         assert_eq!(body["eventData"]["sandbox_metadata"], json!({"project": "x"}));
         assert_eq!(body["deliveryId"].as_str(), got.header("e2b-delivery-id"));
-        // Beyond that, it is the event that the API tells of.
+        // The rest is the event as the API returns it.
         for extra in ["sandbox_metadata", "execution"] {
             body["eventData"].as_object_mut().expect("details").remove(extra);
         }
@@ -157,22 +157,24 @@ fn events_arrive_signed_and_in_order() {
         }
     }
     eventually("both are noted", || deliveries(&server, &id).iter().all(|d| d["status"] == "delivered"));
-    let told = deliveries(&server, &id);
+    let listed = deliveries(&server, &id);
     assert_eq!(
-        (&told[1]["eventType"], &told[0]["eventType"]),
+        (&listed[1]["eventType"], &listed[0]["eventType"]),
         (&json!("sandbox.lifecycle.created"), &json!("sandbox.lifecycle.killed"))
     );
     assert_eq!(
-        (&told[0]["lastStatus"], &told[0]["tries"], &told[0]["sandboxId"]),
+        (&listed[0]["lastStatus"], &listed[0]["tries"], &listed[0]["sandboxId"]),
         (&json!(200), &json!(1), &json!(sandbox))
     );
-    assert_eq!(told[0]["deliveryId"].as_str(), got[1].header("e2b-delivery-id"));
-    assert!(told[0]["finishedAt"].is_string() && told[0]["nextTryAt"].is_null() && told[0]["lastError"].is_null());
+    assert_eq!(listed[0]["deliveryId"].as_str(), got[1].header("e2b-delivery-id"));
+    assert!(
+        listed[0]["finishedAt"].is_string() && listed[0]["nextTryAt"].is_null() && listed[0]["lastError"].is_null()
+    );
 }
 
 #[test]
-fn what_fails_is_sent_again() {
-    // Each failure is followed by a long pause, which a change of the webhook ends: nothing moves on unseen.
+fn failed_deliveries_are_retried() {
+    // A long delay follows each failure; updating the webhook ends it, so every attempt can be observed.
     let server = server_with("3600");
     let elsewhere = Receiver::start(&[]);
     let receiver = Receiver::start(&[Reply::Status(500), Reply::Hang, Reply::Redirect(elsewhere.url()), Reply::Close]);
@@ -185,12 +187,16 @@ fn what_fails_is_sent_again() {
         eventually("the failure is noted", || {
             deliveries(&server, &id).len() == 2 && deliveries(&server, &id)[1]["tries"] == tries
         });
-        let told = deliveries(&server, &id);
-        let (killed, created) = (&told[0], &told[1]);
+        let listed = deliveries(&server, &id);
+        let (killed, created) = (&listed[0], &listed[1]);
         assert_eq!((&created["status"], &created["lastStatus"]), (&json!("pending"), &status));
         assert!(created["lastError"].as_str().is_some_and(|e| e.contains(error)), "{created}");
         assert!(created["nextTryAt"].is_string(), "{created}");
-        assert_eq!((&killed["status"], &killed["tries"]), (&json!("pending"), &json!(0)), "it waits for its turn");
+        assert_eq!(
+            (&killed["status"], &killed["tries"]),
+            (&json!("pending"), &json!(0)),
+            "it waits until the earlier one is delivered"
+        );
         server.call("PATCH", &format!("/events/webhooks/{id}"), Some(json!({"name": "changed"}))).is(200);
     }
     let got = receiver.wait(6);
@@ -198,7 +204,7 @@ fn what_fails_is_sent_again() {
     let ids = ids(&got);
     assert!(ids[..5].iter().all(|id| *id == ids[0]), "the same event: receivers know it by its id");
     let tries: HashSet<_> = got.iter().map(|g| g.header("e2b-delivery-id").expect("id").to_owned()).collect();
-    assert_eq!(tries.len(), 6, "every try has an id of its own");
+    assert_eq!(tries.len(), 6, "every attempt has its own id");
     got.iter().for_each(|g| g.is_signed(SECRET));
     eventually("the success is noted", || deliveries(&server, &id).iter().all(|d| d["status"] == "delivered"));
     assert_eq!(deliveries(&server, &id)[1]["tries"], 5);
@@ -230,7 +236,7 @@ fn a_receiver_that_was_down_gets_everything_after_a_restart() {
 }
 
 #[test]
-fn what_is_deleted_or_disabled_is_left_alone() {
+fn deleted_and_disabled_webhooks_get_nothing() {
     let server = server_with("2");
     let (gone, off) = (Receiver::start(&[Reply::Status(503)]), Receiver::start(&[Reply::Status(503)]));
     let (gone_id, off_id) = (add(&server, &gone.url()), add(&server, &off.url()));
@@ -239,10 +245,10 @@ fn what_is_deleted_or_disabled_is_left_alone() {
     off.wait(1);
     server.call("DELETE", &format!("/events/webhooks/{gone_id}"), None).is(200);
     let path = format!("/events/webhooks/{off_id}");
-    let told = server.call("PATCH", &path, Some(json!({"enabled": false}))).is(200).json();
-    assert_eq!(told["pending"], 0);
+    let changed = server.call("PATCH", &path, Some(json!({"enabled": false}))).is(200).json();
+    assert_eq!(changed["pending"], 0);
     assert_eq!(deliveries(&server, &off_id)[0]["lastError"], "the webhook was disabled");
-    // Another one fails, and its retries are the time in which the two would have been sent theirs again.
+    // Another webhook fails; during its retries the two would have been retried as well.
     let other = Receiver::start(&[Reply::Status(500), Reply::Status(500)]);
     add(&server, &other.url());
     server.create();
@@ -251,11 +257,11 @@ fn what_is_deleted_or_disabled_is_left_alone() {
     server.call("PATCH", &path, Some(json!({"enabled": true}))).is(200);
     let sandbox = server.create();
     let got = off.wait(2);
-    assert_eq!(got[1].json()["sandboxId"], sandbox.as_str(), "what happened meanwhile is not told");
+    assert_eq!(got[1].json()["sandboxId"], sandbox.as_str(), "events from while it was disabled are not sent");
 }
 
 #[test]
-fn nobody_waits_for_a_receiver() {
+fn a_slow_receiver_delays_nothing_else() {
     let server = TestServer::with(&[("webhooks.allow_private", "true"), ("webhooks.timeout_seconds", "30")]);
     let (slow, quick) = (Receiver::start(&[Reply::Hang]), Receiver::start(&[]));
     add(&server, &slow.url());

@@ -1,3 +1,3 @@
-//! The backend in memory that all tests use.
+//! The fake backend that all tests use.
 
 pub(crate) use cabana_runtime::fake::{Fake, Fault, World};

@@ -1,4 +1,4 @@
-//! Sandboxes that sleep, wake, fail, are copied and resized, with servers that crash in between.
+//! Pausing, resuming, failing, copying and resizing sandboxes, with server crashes in between.
 
 use cabana_runtime::{Death, DiskSource, Root, Stats};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn detail(server: &TestServer, id: &str) -> Value {
     server.get(&format!("/sandboxes/{id}")).is(200).json()
 }
 
-fn phase(server: &TestServer, id: &str) -> String {
+fn state(server: &TestServer, id: &str) -> String {
     detail(server, id)["phase"].as_str().unwrap_or_default().to_owned()
 }
 
@@ -22,19 +22,19 @@ fn connect(server: &TestServer, id: &str) -> u16 {
     server.post(&format!("/v2/sandboxes/{id}/connect"), json!({})).status
 }
 
-/// The world is as the store says.
+/// The backend matches the store.
 fn assert_sound(server: &TestServer) {
     let differences = || server.get("/status/check").is(200).json()["differences"].clone();
-    eventually("store and world agree", || differences() == json!([]));
+    eventually("store and backend agree", || differences() == json!([]));
 }
 
 #[test]
-fn with_memory_and_without() {
+fn pause_with_and_without_memory() {
     let server = TestServer::start();
     let id = server.create();
     pause(&server, &id, true);
     assert!(server.world.is_frozen(&id));
-    assert_eq!((phase(&server, &id).as_str(), &detail(&server, &id)["pauseMode"]), ("paused", &json!("full")));
+    assert_eq!((state(&server, &id).as_str(), &detail(&server, &id)["pauseMode"]), ("paused", &json!("full")));
     server.post(&format!("/sandboxes/{id}/pause"), json!({})).is(409);
     server.post(&format!("/sandboxes/{id}/timeout"), json!({"timeout": 10})).is(409);
     assert_sound(&server);
@@ -53,14 +53,14 @@ fn with_memory_and_without() {
 }
 
 #[test]
-fn sleep_outlives_servers_and_memory_does_not_outlive_the_machine() {
+fn pauses_survive_server_restarts_and_memory_does_not_survive_reboots() {
     let mut server = TestServer::start();
     let (full, disk, up) = (server.create(), server.create(), server.create());
     pause(&server, &full, true);
     pause(&server, &disk, false);
     server.crash();
     let mut server = server.restart();
-    assert_eq!([&full, &disk, &up].map(|id| phase(&server, id)), ["paused", "paused", "running"]);
+    assert_eq!([&full, &disk, &up].map(|id| state(&server, id)), ["paused", "paused", "running"]);
     assert_sound(&server);
     server.crash();
     server.world.reboot();
@@ -69,15 +69,15 @@ fn sleep_outlives_servers_and_memory_does_not_outlive_the_machine() {
     assert_eq!(detail(&server, &full)["pauseMode"], "filesystem");
     assert!(server.events(&full).contains(&"memory_lost".to_owned()));
     assert_eq!((connect(&server, &full), connect(&server, &disk)), (201, 201));
-    assert!(server.epitaph(&up).contains("was lost when the machine restarted; its disk is kept"));
+    assert!(server.end_message(&up).contains("was lost when the machine restarted; its disk is kept"));
     assert_eq!(connect(&server, &up), 404);
     server.post(&format!("/sandboxes/{up}/recover"), json!({})).is(200);
-    assert_eq!(phase(&server, &up), "running");
+    assert_eq!(state(&server, &up), "running");
     assert_sound(&server);
 }
 
 #[test]
-fn failed_ones_hold_no_place_and_can_be_killed_paused_and_replaced() {
+fn failed_sandboxes_use_no_capacity_and_can_be_killed_paused_and_replaced() {
     let server = TestServer::with(&[("limits.max_sandboxes", "1")]);
     let first = server.create();
     server.world.die(&first, Death::Died);
@@ -86,7 +86,7 @@ fn failed_ones_hold_no_place_and_can_be_killed_paused_and_replaced() {
     server.post(&format!("/sandboxes/{first}/recover"), json!({})).is(429);
     pause(&server, &second, true);
     pause(&server, &first, true);
-    assert_eq!(detail(&server, &first)["pauseMode"], "filesystem", "only its disk was left");
+    assert_eq!(detail(&server, &first)["pauseMode"], "filesystem", "only its disk was kept");
     assert_eq!((connect(&server, &first), connect(&server, &second)), (201, 429));
     for id in [&first, &second] {
         server.call("DELETE", &format!("/sandboxes/{id}"), None).is(204);
@@ -94,12 +94,12 @@ fn failed_ones_hold_no_place_and_can_be_killed_paused_and_replaced() {
     let third = server.create_with(json!({"onFailure": "replace"}));
     server.world.die(&third, Death::OutOfMemory);
     eventually("it is replaced", || server.events(&third).last().is_some_and(|e| e == "resumed"));
-    assert_eq!(phase(&server, &third), "running");
+    assert_eq!(state(&server, &third), "running");
     assert_sound(&server);
 }
 
 #[test]
-fn the_timeout_pauses_where_that_is_wanted() {
+fn the_timeout_pauses_if_requested() {
     let server = TestServer::start();
     let id = server.create_with(json!({"autoPause": true}));
     let other = server.create_with(json!({"autoPause": true, "autoPauseMemory": false}));
@@ -123,29 +123,31 @@ fn the_timeout_pauses_where_that_is_wanted() {
 }
 
 #[test]
-fn no_more_sleep_with_their_memory_than_may() {
+fn pauses_with_memory_are_limited_in_number() {
     let server = TestServer::with(&[("pause.max_in_memory", "2")]);
     let ids: Vec<String> = (0..2).map(|_| server.create()).collect();
     for id in &ids {
         pause(&server, id, true);
     }
     let third = server.create_with(json!({"autoPause": true}));
-    let told = server.post(&format!("/sandboxes/{third}/pause"), json!({})).error(429, "sandbox_capacity_unavailable");
-    assert!(told.contains("2 (pause.max_in_memory)") && told.contains("memory: false"), "{told}");
-    assert_eq!(phase(&server, &third), "running", "nothing was lost");
+    let message =
+        server.post(&format!("/sandboxes/{third}/pause"), json!({})).error(429, "sandbox_capacity_unavailable");
+    assert!(message.contains("2 (pause.max_in_memory)") && message.contains("memory: false"), "{message}");
+    assert_eq!(state(&server, &third), "running", "nothing was lost");
     assert!(!server.events(&third).contains(&"pausing".to_owned()), "nothing was begun");
-    // Also after a restart, in which nobody counted.
+    // The limit also holds after a restart, which counts again.
     let server = server.restart();
     server.post(&format!("/sandboxes/{third}/pause"), json!({})).is(429);
-    // What nobody asked for keeps the disk, and says why.
+    // An automatic pause keeps the disk only, and says why.
     server.post(&format!("/sandboxes/{third}/timeout"), json!({"timeout": 0})).is(204);
     assert_eq!(detail(&server, &third)["pauseMode"], "filesystem");
-    let told = server.get(&format!("/events/sandboxes/{third}")).is(200).json().to_string();
+    let message = server.get(&format!("/events/sandboxes/{third}")).is(200).json().to_string();
     assert!(
-        told.contains("its memory was given up: the limit of sandboxes that are paused with their memory is reached"),
-        "{told}"
+        message
+            .contains("its memory was given up: the limit of sandboxes that are paused with their memory is reached"),
+        "{message}"
     );
-    // Whoever wakes, gives its memory up or ends makes room.
+    // A sandbox that resumes, gives up its memory or ends makes room.
     assert_eq!(connect(&server, &third), 201);
     assert_eq!(connect(&server, &ids[0]), 201);
     pause(&server, &third, true);
@@ -160,9 +162,9 @@ fn no_more_sleep_with_their_memory_than_may() {
 }
 
 #[test]
-fn they_hold_no_more_memory_than_they_may() {
+fn pauses_with_memory_are_limited_in_size() {
     let server = TestServer::with(&[("pause.max_memory_mb", "100"), ("pause.max_in_memory", "0")]);
-    // Files in memory count, the cache of others does not.
+    // Files in memory count, page cache does not.
     let held = |mib: u64| Stats {
         memory_used: (mib - 10) << 20,
         memory_cache: 1 << 40,
@@ -173,11 +175,12 @@ fn they_hold_no_more_memory_than_they_may() {
     server.world.set_stats(held(60));
     pause(&server, &first, true);
     server.world.set_stats(held(41));
-    let told = server.post(&format!("/sandboxes/{second}/pause"), json!({})).error(429, "sandbox_capacity_unavailable");
-    assert!(told.contains("it uses 41 MiB") && told.contains("use 60 of the 100 MiB"), "{told}");
+    let message =
+        server.post(&format!("/sandboxes/{second}/pause"), json!({})).error(429, "sandbox_capacity_unavailable");
+    assert!(message.contains("it uses 41 MiB") && message.contains("use 60 of the 100 MiB"), "{message}");
     server.world.set_stats(held(40));
     pause(&server, &second, true);
-    // One that cannot be measured is taken to hold all that it may.
+    // One that cannot be measured counts with its memory limit.
     assert_eq!((connect(&server, &first), connect(&server, &second)), (201, 201));
     server.world.on_stats(&first, Some(crate::world::Fault::Fail));
     server.post(&format!("/sandboxes/{first}/pause"), json!({})).is(429);
@@ -187,15 +190,15 @@ fn they_hold_no_more_memory_than_they_may() {
 }
 
 #[test]
-fn a_team_keeps_no_more_than_it_may() {
+fn sandboxes_and_snapshots_of_a_team_are_limited() {
     let server = TestServer::with(&[("limits.max_team_sandboxes", "2"), ("limits.max_team_snapshots", "2")]);
     let (first, second) = (server.create(), server.create());
     pause(&server, &first, false);
     server.world.die(&second, Death::Died);
     eventually("it failed", || server.events(&second).last().is_some_and(|e| e == "failed"));
     let refused = server.post("/v2/sandboxes", json!({"templateID": "base"}));
-    let told = refused.error(429, "sandbox_capacity_unavailable");
-    assert!(told.contains("has 2 sandboxes") && told.contains("kill some"), "{told}");
+    let message = refused.error(429, "sandbox_capacity_unavailable");
+    assert!(message.contains("has 2 sandboxes") && message.contains("kill some"), "{message}");
     let made = server.post(&format!("/sandboxes/{first}/fork"), json!({})).is(201).json();
     assert_eq!(made[0]["error"]["code"], 429);
     assert_eq!((server.world.snapshot_count(), server.world.ids().len()), (0, 0), "nothing of it is left");
@@ -206,8 +209,8 @@ fn a_team_keeps_no_more_than_it_may() {
         server.post(&format!("/sandboxes/{first}/snapshots"), json!({"name": "same"})).is(201);
     }
     let refused = server.post(&format!("/sandboxes/{first}/snapshots"), json!({"name": "same"}));
-    let told = refused.error(429, "sandbox_capacity_unavailable");
-    assert!(told.contains("has 2 snapshots") && told.contains("delete some"), "{told}");
+    let message = refused.error(429, "sandbox_capacity_unavailable");
+    assert!(message.contains("has 2 snapshots") && message.contains("delete some"), "{message}");
     assert_eq!(server.get("/snapshots?name=same").is(200).json().as_array().map(Vec::len), Some(1), "it kept its name");
     assert_eq!(server.world.snapshot_count(), 2);
     server.call("DELETE", "/templates/same", None).is(204);
@@ -216,12 +219,12 @@ fn a_team_keeps_no_more_than_it_may() {
 }
 
 #[test]
-fn copies() {
+fn snapshots_and_forks() {
     let server = TestServer::start();
     let id = server.create_with(json!({"metadata": {"a": "1"}}));
     let snapshot = server.post(&format!("/sandboxes/{id}/snapshots"), json!({"name": "before"})).is(201).json();
     assert_eq!(snapshot["snapshotID"], "default/before:default");
-    assert!(!server.world.is_frozen(&id), "it goes on");
+    assert!(!server.world.is_frozen(&id), "it keeps running");
     let made = server.post("/v2/sandboxes", json!({"templateID": "default/before:default"})).is(201);
     let made: String = made.member("sandboxID");
     assert!(matches!(server.world.spec(&made).root, Root::Build { disk: DiskSource::Snapshot(_), .. }));
@@ -229,13 +232,13 @@ fn copies() {
     let forks: Vec<_> = forks.as_array().expect("list").iter().map(|f| f["sandbox"]["sandboxID"].clone()).collect();
     assert_eq!(forks.len(), 3);
     assert_eq!(server.get("/v2/sandboxes?metadata=a%3D1").is(200).json().as_array().map(Vec::len), Some(4));
-    assert_eq!(server.world.snapshot_count(), 1, "what was made for the forks is gone");
+    assert_eq!(server.world.snapshot_count(), 1, "the snapshot for the forks is deleted");
     for wrong in [json!({"count": 0}), json!({"count": 21}), json!({"timeout": -1})] {
         server.post(&format!("/sandboxes/{id}/fork"), wrong).is(400);
     }
     server.post(&format!("/sandboxes/{id}/snapshots"), json!({"name": "base"})).is(409);
     server.post(&format!("/sandboxes/{id}/snapshots"), json!({"name": "a b"})).is(400);
-    // The name goes to the younger one; the elder stays by its id.
+    // The name moves to the newer one; the older one keeps its id.
     server.post(&format!("/sandboxes/{id}/snapshots"), json!({"name": "before"})).is(201);
     assert_eq!(server.get("/snapshots").is(200).json().as_array().map(Vec::len), Some(2));
     assert_eq!(server.get("/snapshots?name=before").is(200).json().as_array().map(Vec::len), Some(1));
@@ -247,7 +250,7 @@ fn copies() {
 }
 
 #[test]
-fn limits_change_while_it_lives() {
+fn limits_change_while_running() {
     let server = TestServer::start();
     let id = server.create_with(json!({"memoryMB": 512, "diskSizeMB": 1024, "cpuCount": 1}));
     let now =
@@ -262,18 +265,18 @@ fn limits_change_while_it_lives() {
 }
 
 #[test]
-fn archives_come_back() {
+fn archived_sandboxes_are_restored() {
     let server = TestServer::start();
     let id = server.create();
     server.post(&format!("/sandboxes/{id}/archive"), json!({})).is(204);
-    assert_eq!(phase(&server, &id), "archived");
+    assert_eq!(state(&server, &id), "archived");
     assert!(!server.world.disks().contains(&id));
     assert_sound(&server);
     let server = server.restart();
     assert_eq!(connect(&server, &id), 201);
     assert!(server.world.disks().contains(&id));
     server.post(&format!("/sandboxes/{id}/archive"), json!({"recycle": true})).is(204);
-    assert_eq!(phase(&server, &id), "recycled");
+    assert_eq!(state(&server, &id), "recycled");
     server.call("DELETE", &format!("/sandboxes/{id}"), None).is(204);
     let left = || std::fs::read_dir(server.data_dir().join("archive")).map(Iterator::count).unwrap_or_default();
     eventually("nothing is left in the archive", || left() == 0);
