@@ -70,7 +70,7 @@ impl BaseTemplate {
         self.spec.ready
     }
 
-    /// Builds it. Fails only if there is no earlier build to go on with.
+    /// Builds it. Fails only if there is no earlier build to use instead.
     pub(crate) async fn build(&self, progress: impl Fn(Progress) + Send) -> Result<(), Error> {
         match self.install(progress).await {
             Ok(()) => {

@@ -1,6 +1,6 @@
-//! Building templates: from steps or a Dockerfile to a root filesystem. Each step runs in a sandbox of its own on a copy of
-//! what the step before left. The result is a layer, kept under a key of everything that went into it, so that the same
-//! step is not run twice.
+//! Builds templates: from steps or a Dockerfile to a root filesystem. Each step runs in its own build sandbox on a copy
+//! of the previous step's result. The result is a layer, cached under a key of all its inputs, so that the same step is
+//! not run twice.
 
 mod accounts;
 mod base;
@@ -44,9 +44,9 @@ pub use files::{Files, ReceiveError, Room};
 use in_progress::InProgress;
 pub use spec::{BuildSpec, Origin, Recipe};
 
-/// Steps that run at the same time, of all builds.
+/// Steps of all builds that run concurrently.
 const STEPS_AT_ONCE: usize = 4;
-/// How long a registry may take to answer.
+/// Timeout for a registry's response.
 const ANSWER: Duration = Duration::from_secs(12);
 /// How long builds may take to end when the server stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -68,7 +68,7 @@ pub struct Builds {
     files: Files,
     /// Where contexts are unpacked.
     work: PathBuf,
-    /// Builds that run at the same time; others wait.
+    /// Limits concurrent builds; others wait.
     turns: Semaphore,
     steps: Semaphore,
     /// Held by builds for reading: layers are removed only while no build is in progress.
@@ -80,10 +80,10 @@ pub struct Builds {
 /// Why a build was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The server stops.
+    /// The server is shutting down.
     #[error("the server is shutting down")]
     Busy,
-    /// This server cannot do it.
+    /// This server does not support it.
     #[error("{0}")]
     NotSupported(String),
     /// The store refused or failed.
@@ -98,7 +98,7 @@ impl std::fmt::Debug for Builds {
 }
 
 impl Builds {
-    /// Takes over what an earlier server left: builds that were in progress have failed, and what they unpacked is removed.
+    /// Cleans up after an earlier server: marks builds that were in progress as failed, and removes what they unpacked.
     pub async fn open(
         store: Store,
         lifecycle: Arc<Lifecycle>,
@@ -178,7 +178,7 @@ impl Builds {
         ended
     }
 
-    /// Removes the root filesystems of deleted builds. What cannot be removed now goes with a later sweep.
+    /// Removes the root filesystems of deleted builds. A later sweep retries what cannot be removed now.
     pub async fn remove_trees(&self, builds: &[BuildId]) {
         let Some(pool) = self.lifecycle.pool() else { return };
         for build in builds {
@@ -188,12 +188,12 @@ impl Builds {
         }
     }
 
-    /// What clients have uploaded.
+    /// The archives that clients have uploaded.
     pub fn files(&self) -> &Files {
         &self.files
     }
 
-    /// Cancels all builds, which fail.
+    /// Cancels all builds; they fail.
     pub async fn stop(&self) {
         self.sweeper.stop(STOP_TIMEOUT).await;
         if !self.in_progress.stop(STOP_TIMEOUT).await {
@@ -218,7 +218,7 @@ impl Builds {
         let made = outcome.is_ok();
         let outcome = outcome.map(|output| output.boot);
         if catch_panic(self.clean_up(&task, outcome.as_ref().err())).await.is_err() {
-            tracing::error!(build = %id, "cleaning up after a build panicked; the next sweep removes what is left");
+            tracing::error!(build = %id, "the cleanup after a build panicked; the next sweep removes what is left");
         }
         let written = settling::settle(&self.store, &id, outcome).await;
         if made && written.is_err() {
@@ -240,7 +240,7 @@ impl Builds {
         }
     }
 
-    /// Gives back and removes what a build no longer needs, and completes its log.
+    /// Releases and removes what a build no longer needs, and completes its log.
     async fn clean_up(&self, task: &BuildTask, failure: Option<&Failure>) {
         if let Some(copy) = task.spec.lent() {
             self.give_back(&task.pool, copy).await;
@@ -256,19 +256,19 @@ impl Builds {
                 self.remove_trees(std::slice::from_ref(&task.spec.build)).await;
             }
         }
-        // The log is complete before the status tells clients that nothing more comes.
+        // Clients stop reading the log once the status is final, so complete the log first.
         task.log.close().await;
     }
 
-    /// Removes the layer that builds have made of a snapshot's disk. It is left to the sweep while a build is in progress,
-    /// which may need it.
+    /// Removes the layer that builds have made of a snapshot's disk. While a build is in progress, which may need it,
+    /// the layer is left to the sweep.
     pub async fn forget_disk(&self, copy: &TemplateId) {
         if let (Some(pool), Ok(_alone)) = (self.lifecycle.pool(), self.layers.try_write()) {
             remove_disk(pool, copy).await;
         }
     }
 
-    /// Removes a copy of a disk that was made for one build alone, and the tree that was made of it.
+    /// Removes a snapshot that was made for one build only, and the tree that was made of it.
     async fn give_back(&self, pool: &Pool, copy: &Snapshot) {
         remove_disk(pool, &copy.id).await;
         self.lifecycle.remove_temporary_snapshot(&copy.id).await;
@@ -283,7 +283,7 @@ impl Builds {
     }
 }
 
-/// Makes an empty directory that only we may read.
+/// Makes an empty directory that only the server may read.
 fn make_empty(path: &std::path::Path) -> std::io::Result<()> {
     match std::fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
@@ -292,9 +292,9 @@ fn make_empty(path: &std::path::Path) -> std::io::Result<()> {
     std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700).create(path)
 }
 
-/// Removes the tree that was made of a copy of a disk.
+/// Removes the tree that was made of a snapshot.
 async fn remove_disk(pool: &Pool, copy: &TemplateId) {
     if let Err(error) = pool.delete_layer(&Layer::disk(copy).key.hex()).await {
-        tracing::warn!(%copy, error = chain(&error), "the tree of a disk's copy is left to the next sweep");
+        tracing::warn!(%copy, error = chain(&error), "could not remove the tree of a snapshot; the next sweep retries");
     }
 }

@@ -53,7 +53,8 @@ pub struct Started {
     pub pool: String,
 }
 
-/// Starts a server and serves until `shutdown`, or until a task fails without which it cannot go on. Sandboxes stay up.
+/// Starts a server and serves until `shutdown`, or until a task fails that it cannot run without. Sandboxes
+/// keep running.
 pub async fn serve(
     config: &Config,
     programs: Programs,

@@ -24,9 +24,9 @@ pub use target::{InvalidTarget, Target};
 const AT_ONCE: usize = 32;
 /// Events after which a webhook yields to others.
 const TURN: usize = 50;
-/// Tries of one event. With a first delay of 5 s that is about 5 hours.
+/// Maximum number of attempts for one event. With a first delay of 5 s that is about 5 hours.
 const MOST_TRIES: u32 = 15;
-/// Older events are not tried again.
+/// Older events are not retried.
 const OLDEST: SignedDuration = SignedDuration::from_hours(24);
 /// The longest delay after a failure, without jitter.
 const LONGEST_DELAY: Duration = Duration::from_secs(3600);
@@ -50,7 +50,7 @@ pub struct Courier {
 }
 
 impl Courier {
-    /// Starts with the events that wait.
+    /// Starts delivering, beginning with queued events.
     pub fn start(store: Store, config: &Webhooks, supervisor: &Supervisor) -> Arc<Self> {
         let courier = Arc::new(Self {
             store,
@@ -62,7 +62,7 @@ impl Courier {
             dispatcher: supervisor.scope(),
         });
         let running = Arc::clone(&courier);
-        // For ever: an event that makes it panic must not take the API down.
+        // Restarted without limit: an event that makes it panic must not take the API down.
         courier
             .dispatcher
             .restart("webhook dispatcher", Restart::forever(), move |stop| Arc::clone(&running).run(stop));
@@ -208,13 +208,13 @@ fn log(delivery: &PendingDelivery, error: Option<&str>, verdict: Verdict) {
     let (webhook, event, kind) = (&delivery.webhook, &delivery.event.id, &delivery.event.kind);
     match (verdict, error) {
         (Verdict::GivenUp(_), Some(error)) => {
-            tracing::warn!(%webhook, event, kind, error, "an event for a webhook was given up");
+            tracing::warn!(%webhook, event, kind, error, "gave up delivering an event to a webhook");
         }
         // Once for each series of failures.
         (Verdict::Again(_), Some(error)) if delivery.failures == 0 => {
-            tracing::info!(%webhook, event, kind, error, "a webhook does not take an event; trying again");
+            tracing::info!(%webhook, event, kind, error, "the delivery of an event failed; retrying");
         }
-        _ => tracing::debug!(%webhook, event, kind, error, "an event for a webhook was tried"),
+        _ => tracing::debug!(%webhook, event, kind, error, "tried to deliver an event to a webhook"),
     }
 }
 
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_grow_to_a_bound() {
+    fn delays_grow_up_to_a_limit() {
         let first = Duration::from_secs(5);
         let seconds: Vec<u64> = (0..12).map(|n| delay(first, n).as_secs()).collect();
         assert_eq!(seconds, [5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_put_back_stops_nobody() {
+    fn deliveries_continue_after_the_clock_was_set_back() {
         let now = Timestamp::now();
         assert_eq!(left(None, now), Duration::ZERO);
         assert_eq!(left(Some(now - SignedDuration::from_secs(5)), now), Duration::ZERO);

@@ -134,7 +134,7 @@ async fn ensure_running(
         }
         match app.lifecycle.set_timeout(id, seconds, true).await {
             Ok(sandbox) => return Ok((StatusCode::OK, Json(app.sandbox_response(sandbox)))),
-            // Somebody paused it in the meantime.
+            // Another request has paused it.
             Err(cabana_store::Error::NotRunning { .. }) => {}
             Err(error) => return Err(app.explain_conflict(&caller.team, id, error).await),
         }

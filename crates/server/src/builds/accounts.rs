@@ -8,10 +8,10 @@ use cabana_fs::beneath::{self, Resolve};
 use cabana_image::dockerfile::Owner;
 use rustix::fs::{Mode, OFlags};
 
-/// Bytes that are read of each file.
+/// Maximum number of bytes to read of each file.
 const MOST: u64 = 1 << 20;
 
-/// Opens something inside a root filesystem as a process in it finds it: links are resolved with `root` as `/`.
+/// Opens a path inside a root filesystem as a process in it would: links are resolved with `root` as `/`.
 pub(super) fn open_inside(root: impl AsFd, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     // Do not block on a FIFO. openat2 rejects the flag together with `O_PATH`.
     let nonblock = if flags.contains(OFlags::PATH) { OFlags::empty() } else { OFlags::NONBLOCK };
@@ -24,7 +24,7 @@ pub(super) fn is_directory(root: impl AsFd, path: &str) -> bool {
     path.is_empty() || open_inside(root, path, OFlags::PATH | OFlags::DIRECTORY).is_ok()
 }
 
-/// The numbers of `user[:group]`, by name or number. Without a group it is the user's own.
+/// The ids of `user[:group]`, by name or number. Without a group it is the user's primary group.
 pub(super) fn owner(root: impl AsFd, text: &str) -> Result<Owner, String> {
     let (user, group) = match text.split_once(':') {
         Some((user, group)) => (user, Some(group)),
@@ -38,7 +38,7 @@ pub(super) fn owner(root: impl AsFd, text: &str) -> Result<Owner, String> {
         (None, None) => return Err(format!("there is no user {user:?} in the image: create it in an earlier step")),
     };
     let gid = match group.filter(|group| !group.is_empty()) {
-        // As Docker does: a number that no user has is also the group's.
+        // Like Docker: an id without a user is also used as the group id.
         None => known.map_or(uid, |(_, gid)| gid),
         Some(group) => match (find_group(&read(&root, "etc/group"), group), number(group)) {
             (Some(gid), _) | (None, Some(gid)) => gid,
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn links_do_not_lead_out() {
+    fn links_stay_inside_the_root() {
         let root = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/", root.path().join("up")).unwrap();
         std::os::unix::fs::symlink("../../../etc", root.path().join("etc")).unwrap();

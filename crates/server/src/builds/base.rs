@@ -1,4 +1,4 @@
-//! What a build begins with: an image, a template, a sandbox's disk, or nothing.
+//! The base of a build: an image, a template, a sandbox's disk, or nothing.
 
 use cabana_image::blobs::Blobs;
 use cabana_image::manifest::Defaults;
@@ -16,27 +16,27 @@ use super::build_task::BuildTask;
 use super::failure::Failure;
 use crate::failpoint;
 
-/// The name of the log's part that is about it.
+/// The step name in the log.
 pub(super) const BASE: &str = "base";
 /// Images of this name are templates: `cabana/NAME`.
 const OWN: &str = "cabana/";
 
-/// Where programs are found in a template that says nothing about it.
+/// The default `PATH` of templates.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// Tries for each part of an image, so that a registry that is silent is given up within a minute.
+/// Attempts for each part of an image, so that an unresponsive registry fails within a minute.
 const ATTEMPTS: u32 = 3;
 
-/// A tree and the key of everything that made it.
+/// A tree and the cache key of everything that went into it.
 #[derive(Debug, Clone)]
 pub(super) struct Layer {
-    /// Where it is.
+    /// Its path.
     pub(super) tree: Tree,
-    /// What it is called in the keys of what follows.
+    /// Its part in the cache keys of the steps that follow.
     pub(super) key: Digest,
 }
 
 impl Layer {
-    /// What a step of this key left.
+    /// The layer with this key.
     pub(super) fn of_key(key: Digest) -> Self {
         Self { tree: Tree::Layer(key.hex()), key }
     }
@@ -46,18 +46,18 @@ impl Layer {
         Self { tree: Tree::Build(build.clone()), key: Digest::of(format!("build {build}").as_bytes()) }
     }
 
-    /// A copy of a sandbox's disk, with the template under it.
+    /// A snapshot of a sandbox's disk, merged with its template.
     pub(super) fn disk(copy: &TemplateId) -> Self {
         Self::of_key(Digest::of(format!("disk {copy}").as_bytes()))
     }
 }
 
-/// A base, and how it wants to be run.
+/// A base and its image configuration.
 #[derive(Debug, Clone)]
 pub(super) struct ResolvedBase {
     pub(super) layer: Layer,
     pub(super) defaults: Defaults,
-    /// It is a template here, where everything is as sandboxes expect it.
+    /// Whether it is a template of this server, which has all that sandboxes need.
     pub(super) is_template: bool,
 }
 
@@ -77,7 +77,7 @@ impl BuildTask {
         }
     }
 
-    /// Nothing at all.
+    /// An empty base.
     pub(super) async fn begin_with_nothing(&self) -> Result<ResolvedBase, Failure> {
         let layer = Layer::of_key(Digest::of(b"scratch"));
         if !self.pool.has_tree(&layer.tree).await {
@@ -103,13 +103,13 @@ impl BuildTask {
         ResolvedBase { layer: Layer::build(build), defaults, is_template: true }
     }
 
-    /// A copy of a sandbox's disk: what the sandbox saw becomes a tree.
+    /// A snapshot of a sandbox's disk: merged into one tree as the sandbox saw it.
     pub(super) async fn begin_with_disk(&self, copy: &Snapshot) -> Result<ResolvedBase, Failure> {
         self.log.info(BASE, format!("FROM the disk of sandbox {}", copy.sandbox));
         let layer = Layer::disk(&copy.id);
         if !self.pool.has_tree(&layer.tree).await {
             let cancel = CancellationToken::new();
-            // A build that is ended drops this.
+            // Cancelling the build drops this.
             let _ends = cancel.clone().drop_guard();
             let limits = PackLimits { bytes: self.unpack_limits().bytes, ..PackLimits::default() };
             let key = layer.key.hex();
@@ -135,7 +135,8 @@ impl BuildTask {
             Failure::new(BASE, format!("there is no template {:?} with a finished build", super::failure::short(name)))
         };
         let team = &self.spec.team;
-        // The team's own snapshots first, as everywhere: a name must not come to mean another team's template.
+        // The team's own snapshots have priority, as everywhere: a name must not silently refer to another team's
+        // template.
         if tag == "default"
             && let Some(snapshot) = store.snapshot_by_id_or_name(team, alias).await.map_err(failed)?
         {
@@ -186,7 +187,7 @@ impl BuildTask {
         self.begin_with(image).await
     }
 
-    /// An image whose layers are here.
+    /// An image whose layers are in the cache.
     async fn begin_with(&self, image: Image) -> Result<ResolvedBase, Failure> {
         let defaults = image.config.config.clone();
         let layer = Layer::of_key(Digest::of(format!("image {}", image.digest).as_bytes()));
@@ -216,7 +217,7 @@ impl BuildTask {
         new.commit().await.map_err(failed)
     }
 
-    /// The limit on what is unpacked: the size of the template's disk.
+    /// Limit on the unpacked size: the size of the template's disk.
     pub(super) fn unpack_limits(&self) -> Limits {
         Limits { bytes: u64::from(self.spec.resources.disk_mb) << 20, ..Limits::default() }
     }

@@ -29,11 +29,11 @@ pub(super) struct BuildTask {
     pub(super) log: Log,
     pub(super) stop: Stop,
     pub(super) until: Instant,
-    /// What it used of the build cache.
+    /// The entries of the build cache that it used.
     used: Mutex<HashSet<CacheKey>>,
 }
 
-/// What a build results in.
+/// The result of a build.
 pub(super) struct BuildOutput {
     pub(super) layer: Layer,
     pub(super) boot: Boot,
@@ -66,7 +66,7 @@ impl BuildTask {
         std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner)).into_iter().collect()
     }
 
-    /// Blocking work on images and files; `label` is the step that fails with it.
+    /// Runs blocking work on images and files; `label` is the step to blame for an error.
     pub(super) async fn blocking<T: Send + 'static>(
         &self,
         label: &str,
@@ -78,7 +78,7 @@ impl BuildTask {
         }
     }
 
-    /// Carries out the specification.
+    /// Runs the specification.
     pub(super) async fn make(&self) -> Result<BuildOutput, Failure> {
         let mut made = match &self.spec.recipe {
             Recipe::Steps { from, steps } => self.make_of_steps(from, steps).await?,
@@ -109,7 +109,7 @@ impl BuildTask {
         let mut layer = begun.layer.clone();
         let mut boot = boot_of(&begun.defaults);
         if !begun.is_template {
-            // The image's own start command is not a template's.
+            // The image's own start command is not used for templates.
             boot = Boot {
                 default_user: e2b_steps::USER.to_owned(),
                 default_workdir: None,
@@ -134,7 +134,7 @@ impl BuildTask {
         Ok(BuildOutput { layer, boot })
     }
 
-    /// Adds to an image what sandboxes expect.
+    /// Adds what sandboxes need to an image.
     async fn prepare(&self, layer: Layer) -> Result<Layer, Failure> {
         let step = cabana_image::dockerfile::Step {
             line: 0,
@@ -177,7 +177,7 @@ impl BuildTask {
         };
         let mut bases = self.bases(&plan, credentials).await?;
         for base in bases.values_mut().filter(|base| base.is_template) {
-            // As in any image, steps are root's and begin at the root, until the Dockerfile says otherwise.
+            // Like Docker: steps run as root and in `/` until the Dockerfile changes that.
             base.defaults.user.clear();
             base.defaults.working_dir.clear();
         }
@@ -193,7 +193,8 @@ impl BuildTask {
             None => None,
         };
         let mut boot = boot_of(&last);
-        // What an image runs by itself (a shell, an interpreter) is not what a sandbox is for, unless the Dockerfile says so; nor is a check of it.
+        // The command and health check of the base image (a shell, an interpreter) are ignored unless the Dockerfile
+        // sets them.
         if let Some(image) = inherited
             && (&image.entrypoint, &image.cmd) == (&last.entrypoint, &last.cmd)
         {
@@ -205,7 +206,7 @@ impl BuildTask {
         Ok(BuildOutput { layer, boot })
     }
 
-    /// Everything that the stages begin with or copy from, by name.
+    /// All bases and copy sources of the stages, by name.
     async fn bases(
         &self,
         plan: &Plan,
@@ -226,7 +227,7 @@ impl BuildTask {
         Ok(try_join_all(begun).await?.into_iter().collect())
     }
 
-    /// Builds all stages, those that do not need each other at the same time.
+    /// Builds all stages; independent ones run concurrently.
     async fn stages(
         &self,
         plan: &Plan,
@@ -285,7 +286,7 @@ fn base<'a>(bases: &'a BTreeMap<String, ResolvedBase>, name: &str) -> Result<&'a
     bases.get(name).ok_or_else(|| Failure::new(BASE, format!("{name} was not pulled")))
 }
 
-/// What a stage came to, once it has.
+/// The result of a stage, once it has finished.
 async fn finished(seen: &[watch::Receiver<Option<Layer>>], place: usize) -> Result<Layer, Failure> {
     let lost = || Failure::new(BASE, "a stage that another one needs was not built");
     let mut seen = seen.get(place).ok_or_else(lost)?.clone();
@@ -293,7 +294,7 @@ async fn finished(seen: &[watch::Receiver<Option<Layer>>], place: usize) -> Resu
     layer.ok_or_else(lost)
 }
 
-/// The image that a stage goes back to.
+/// The image that a stage is ultimately based on.
 fn root_image(plan: &Plan, stage: usize) -> Option<&str> {
     match &plan.stages.get(stage)?.base {
         StageBase::Image(name) => Some(name),
@@ -303,7 +304,7 @@ fn root_image(plan: &Plan, stage: usize) -> Option<&str> {
     }
 }
 
-/// What sandboxes boot with, of what an image says.
+/// The boot configuration of sandboxes, from an image's configuration.
 fn boot_of(defaults: &Defaults) -> Boot {
     let some = |list: Vec<String>| (!list.is_empty()).then_some(list);
     Boot {

@@ -1,4 +1,5 @@
-//! Running a program of a step through the guest. What comes back is hostile: its lines are bounded in length here, and in number by the log.
+//! Runs a program of a step through the guest. Its output is untrusted: lines are limited in length here, and in number
+//! by the log.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,9 +13,9 @@ use hyper::body::Incoming;
 use pb::__buffa::oneof::process_event::Event;
 use pb::__buffa::oneof::process_event::data_event::Output;
 
-/// Largest message of the guest that is read.
+/// Maximum size of a message from the guest.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
-/// Bytes after which a line is cut.
+/// Maximum length of a line, bytes; longer lines are cut.
 const MAX_LINE_BYTES: usize = 2048;
 
 /// A program of a step.
@@ -35,11 +36,11 @@ pub(super) struct Program<'a> {
 pub(super) struct Exit {
     /// Its exit code; -1 when a signal ended it.
     pub(super) code: i32,
-    /// In words.
+    /// For messages.
     pub(super) status: String,
 }
 
-/// Runs a program to its end and hands on each line it writes, with whether it is an error's.
+/// Runs a program to its end and passes on each line of output, with whether it is from standard error.
 pub(super) async fn run(
     link: &GuestLink,
     program: Program<'_>,
@@ -85,7 +86,7 @@ pub(super) async fn run(
     Err(connectrpc::ConnectError::new(connectrpc::ErrorCode::Unavailable, "the sandbox of the step has died"))
 }
 
-/// Cuts a stream into lines. A line that is written over (`\r`) counts once, as it was last.
+/// Splits a stream into lines. A line that is overwritten (`\r`) counts once, with its last content.
 #[derive(Default)]
 struct Lines {
     rest: Vec<u8>,
@@ -114,7 +115,7 @@ impl Lines {
     }
 }
 
-/// The guest's traffic port; each call has a connection of its own.
+/// The guest's traffic port; each call opens a new connection.
 #[derive(Debug, Clone)]
 struct Transport(GuestLink);
 

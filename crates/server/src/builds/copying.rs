@@ -1,4 +1,4 @@
-//! Putting files into a root filesystem from outside, by Docker's rules. Everything here blocks.
+//! Copies files into a root filesystem from outside, by Docker's rules. Everything here blocks.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,10 +12,10 @@ use rustix::fs::OFlags;
 
 use super::accounts::{is_directory, open_inside};
 
-/// Directories that a path may have.
+/// Maximum depth of a path.
 const DEPTH: usize = 128;
 
-/// Files to copy from: a directory, and for as long as it is needed what holds it.
+/// Files to copy from: a directory, and a guard that keeps it alive.
 #[derive(Debug)]
 pub(super) struct Files {
     context: Context,
@@ -23,7 +23,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Of an uploaded archive, which is unpacked below `work`.
+    /// An uploaded archive, unpacked below `work`.
     pub(super) fn of_archive(archive: std::fs::File, work: &Path, limits: &Limits, stop: &Stop) -> Result<Self, Error> {
         let io = |source| Error::Io { action: "make room for a build context", source };
         let scratch = tempfile::Builder::new().prefix("context-").tempdir_in(work).map_err(io)?;
@@ -32,7 +32,7 @@ impl Files {
         Ok(Self { context: read(root.as_fd(), stop)?, _scratch: Some(scratch) })
     }
 
-    /// Nothing.
+    /// No files.
     pub(super) fn none(work: &Path, stop: &Stop) -> Result<Self, Error> {
         let io = |source| Error::Io { action: "make room for a build context", source };
         let scratch = tempfile::Builder::new().prefix("context-").tempdir_in(work).map_err(io)?;
@@ -40,7 +40,7 @@ impl Files {
         Ok(Self { context: read(root.as_fd(), stop)?, _scratch: Some(scratch) })
     }
 
-    /// Of another root filesystem.
+    /// Another root filesystem.
     pub(super) fn of_tree(root: BorrowedFd<'_>, stop: &Stop) -> Result<Self, Error> {
         Ok(Self { context: read(root, stop)?, _scratch: None })
     }
@@ -50,7 +50,7 @@ impl Files {
         self.context.select(&copy.sources, &copy.excludes, stop)
     }
 
-    /// Puts it in its place.
+    /// Copies the files to their destination.
     pub(super) fn place(
         &self,
         copy: &Copy,
@@ -69,7 +69,7 @@ impl Files {
         }
         if !selection.named.is_empty() || !copy.inline.is_empty() {
             let placements = copy.placements(&selection, is_directory(root, &copy.destination))?;
-            // Directories that are missing belong to whom the copy belongs.
+            // Missing directories get the owner of the copy.
             let to = copy.destination.trim_end_matches('/');
             let above = to.rsplit_once('/').map_or("", |(above, _)| above);
             let is_file = placements.iter().all(|placement| placement.target == to);
@@ -79,7 +79,7 @@ impl Files {
                 let packing =
                     scope.spawn(move || self.context.archive(&placements, owner, copy.mode, writer, stop).map(drop));
                 let placed = unpack::apply(reader, root, Whiteouts::Ignore, limits, stop);
-                // Where unpacking failed, packing fails for want of a reader: its error is not the cause.
+                // If unpacking failed, packing fails because its reader is gone: that error is not the cause.
                 let packed = packing.join().unwrap_or(Err(Error::Cancelled));
                 placed.and(packed)
             })?;
@@ -114,7 +114,7 @@ fn pipe(source: std::io::Error) -> Error {
     Error::Io { action: "make a pipe", source }
 }
 
-/// Makes a directory with those above it that are missing.
+/// Makes a directory and its missing parents.
 pub(super) fn make_directory(root: BorrowedFd<'_>, path: &str, owner: Owner, stop: &Stop) -> Result<(), Error> {
     let path = path.trim_matches('/');
     if is_directory(root, path) {

@@ -15,16 +15,16 @@ pub(super) struct TranslatedStep {
     pub(super) step: Step,
     /// The uploaded archive that it copies from.
     pub(super) files: Option<String>,
-    /// It is done even if it was done before.
+    /// Whether to ignore the cache.
     pub(super) force: bool,
-    /// Its number among those of the client, from 1.
+    /// Its number in the client's list, from 1.
     pub(super) number: String,
 }
 
-/// The user of steps and sandboxes where nothing else is said.
+/// The default user of steps and sandboxes.
 pub(super) const USER: &str = "user";
 
-/// Makes of an image what sandboxes expect to find: the user, and the places where everyone may write.
+/// Adds what sandboxes need to an image: the user, and directories that everyone may write to.
 pub(super) const PREPARE: &str = "\
 set -e
 if ! grep -q '^user:' /etc/passwd 2>/dev/null; then
@@ -47,7 +47,7 @@ mkdir -p /home/user /code /usr/local
 chmod 777 /code /usr/local
 ";
 
-/// Makes a user that an image lacks.
+/// Creates a user that an image lacks.
 fn make_user(name: &str) -> String {
     format!(
         "id {name} >/dev/null 2>&1 || if command -v useradd >/dev/null; then useradd --create-home {name}; \
@@ -55,7 +55,7 @@ fn make_user(name: &str) -> String {
     )
 }
 
-/// Returns all steps, and what sandboxes of the result boot with.
+/// Returns all steps, and the boot configuration of the result.
 pub(super) fn translate(boot: &Boot, steps: &[TemplateStep]) -> Result<(Vec<TranslatedStep>, Boot), Failure> {
     let mut state = State { boot: boot.clone(), translated: Vec::new() };
     for (index, step) in steps.iter().enumerate() {
@@ -174,7 +174,7 @@ impl State {
         }
     }
 
-    /// What variables stand for.
+    /// Values of variables.
     fn values(&self) -> BTreeMap<String, String> {
         let mut values = BTreeMap::from([
             ("HOME".to_owned(), self.home()),
@@ -185,7 +185,7 @@ impl State {
         values
     }
 
-    /// From the directory in force, with `.` and `..` taken out.
+    /// Resolves a path against the current directory and removes `.` and `..`.
     fn absolute(&self, path: &str) -> Result<String, String> {
         let path = expand(path, &self.values());
         let joined = match path.strip_prefix('~') {
@@ -211,7 +211,7 @@ impl State {
     }
 }
 
-/// `$NAME` and `${NAME}` become what is known; a backslash before the dollar keeps it.
+/// Expands `$NAME` and `${NAME}` of known variables; a backslash escapes the dollar sign.
 fn expand(text: &str, values: &BTreeMap<String, String>) -> String {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let (mut out, mut rest) = (String::new(), text);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_force_is_carried_on() {
+    fn environment_user_and_directory_carry_over() {
         let (steps, boot) = translated(&[
             step("ENV", &["A", "1", "B", "$A-${A}\\$A$"]),
             step("WORKDIR", &["app"]),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_refused_with_its_number() {
+    fn unsupported_steps_are_refused_with_their_number() {
         for wrong in [
             step("RUN", &[]),
             step("FETCH", &["x"]),

@@ -1,4 +1,4 @@
-//! Why a build failed, in words for the person who wrote it: the step, its last lines, how it ended, and what usually helps.
+//! Why a build failed, for its author: the step, its last lines of output, how it ended, and a hint.
 
 use crate::lifecycle::BuildSandboxError;
 
@@ -16,7 +16,7 @@ impl Failure {
         Self { step: step.to_owned(), message: message.into() }
     }
 
-    /// With a hint, if what was said has a usual cause.
+    /// Adds a hint if the message has a common cause.
     pub(super) fn hinted(step: &str, message: String) -> Self {
         match hint(&message) {
             Some(hint) => Self::new(step, format!("{message}\nHint: {hint}")),
@@ -61,7 +61,7 @@ pub(super) fn of_command(step: &str, command: &str, status: &str, memory: bool, 
     Failure::hinted(step, message)
 }
 
-/// A command as messages show it.
+/// A command, shortened for messages.
 pub(super) fn short(text: &str) -> String {
     let first = text.lines().next().unwrap_or_default();
     if first.len() < text.len() || first.chars().count() > 200 {
@@ -70,7 +70,7 @@ pub(super) fn short(text: &str) -> String {
     first.to_owned()
 }
 
-/// What usually helps, by what the tools of this world print.
+/// Hints for common error messages of common tools.
 fn hint(text: &str) -> Option<&'static str> {
     const HINTS: &[(&[&str], &str)] = &[
         (

@@ -1,5 +1,5 @@
-//! Archives that clients upload for their builds. Each has a name that its client chose, a hash of what is in it; a file is there whole or
-//! not at all, and only for the team that sent it.
+//! Archives that clients upload for their builds. The client names each by a hash of its content. An archive exists
+//! only when it is complete, and only for the team that uploaded it.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
@@ -15,62 +15,62 @@ use sha2::{Digest, Sha256};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
 
-/// Uploads at the same time; further ones wait.
+/// Maximum number of concurrent uploads; further ones wait.
 const AT_ONCE: usize = 16;
-/// For how long they do.
+/// How long an upload waits for others.
 const TURN: Duration = Duration::from_secs(60);
-/// Time for the next bytes to arrive.
+/// Timeout for the next bytes.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Time for all of them.
+/// Timeout for a whole upload.
 const WHOLE: Duration = Duration::from_secs(2 * 3600);
-/// How long an archive is safe from being removed to make room, since it was sent or asked about: its build may be about to begin.
+/// How long an archive is kept at least after it was uploaded or checked for: its build may be about to start.
 const YOUNG: Duration = Duration::from_secs(3600);
-/// The beginning of a name that is not an upload's yet.
+/// The name prefix of unfinished uploads.
 const DRAFT: &str = "draft-";
 /// A block of a tar archive.
 const BLOCK: usize = 512;
 
-/// How much is taken, bytes.
+/// Size limits, bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
-    /// In one archive.
+    /// Of one archive.
     pub one: u64,
-    /// In all those of a team.
+    /// Of all archives of a team.
     pub team: u64,
-    /// What must stay free on the disk, when everything that is announced has come.
+    /// Space that must stay free on the disk once all announced uploads are written.
     pub spare: u64,
 }
 
-/// The archives.
+/// The uploaded archives.
 #[derive(Debug, Clone)]
 pub struct Files {
     dir: PathBuf,
     room: Room,
     turns: Arc<Semaphore>,
-    /// Held while room is made and taken.
+    /// Held while space is reserved.
     admission: Arc<Mutex<()>>,
 }
 
-/// Why an archive was not taken.
+/// Why an archive was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ReceiveError {
     /// It is too large.
     #[error("it is larger than {0} bytes")]
     TooLarge(u64),
-    /// The team has sent too much.
+    /// The team has uploaded too much.
     #[error("the team's uploads would have more than {0} bytes")]
     Full(u64),
     /// It ended early, or took too long.
     #[error("{0}")]
     Broken(String),
-    /// It is no archive.
+    /// It is not an archive.
     #[error("it is not a tar archive, neither plain nor packed with gzip or zstd")]
     NotAnArchive,
     /// The disk would be too full.
     #[error("the disk has no room for it")]
     NoSpace,
-    /// Too many others are being sent.
-    #[error("too many uploads are under way")]
+    /// Too many uploads are in progress.
+    #[error("too many uploads are in progress")]
     Busy,
     /// It could not be written.
     #[error("write an upload")]
@@ -78,7 +78,7 @@ pub enum ReceiveError {
 }
 
 impl Files {
-    /// Uses a directory, which is made if it is not there. What an earlier server did not finish is removed.
+    /// Opens a directory, which is created if missing, and removes unfinished uploads of an earlier server.
     pub fn open(dir: &Path, room: Room) -> io::Result<Self> {
         make_dir(dir)?;
         let turns = Arc::new(Semaphore::new(AT_ONCE));
@@ -87,18 +87,18 @@ impl Files {
         Ok(files)
     }
 
-    /// Whether a team has sent an archive; then it is not swept for a while.
+    /// Whether a team has uploaded an archive; if so, it is not swept for a while.
     pub fn has(&self, team: &TeamId, hash: &str) -> bool {
         let touched = OpenOptions::new().append(true).open(self.path(team, hash));
         touched.and_then(|file| file.set_modified(SystemTime::now())).is_ok()
     }
 
-    /// An archive of a team: a tar, perhaps packed with gzip or zstd.
+    /// An archive of a team: a tar, possibly compressed with gzip or zstd.
     pub fn read(&self, team: &TeamId, hash: &str) -> io::Result<File> {
         File::open(self.path(team, hash))
     }
 
-    /// Takes an archive. The one of the same name before is replaced when this one is complete; if it is not, nothing of it stays.
+    /// Receives an archive. It replaces one of the same name when it is complete; an incomplete one leaves nothing.
     pub async fn receive<S, E>(
         &self,
         team: &TeamId,
@@ -138,13 +138,13 @@ impl Files {
         self.each(|path, modified| !is_draft(path) && modified < older_than)
     }
 
-    /// Where a team's archive is, if it is there.
+    /// The path of a team's archive, if it exists.
     pub fn path(&self, team: &TeamId, hash: &str) -> PathBuf {
         let name: String = Sha256::digest(hash).iter().map(|b| format!("{b:02x}")).collect();
         self.dir.join(team.as_str()).join(name)
     }
 
-    /// Reserves room for an archive and makes its draft. The reservation counts for concurrent uploads.
+    /// Reserves space for an archive and creates its draft. The reservation counts for concurrent uploads.
     fn admit(&self, team: &TeamId, length: u64) -> Result<Draft, ReceiveError> {
         let _alone = self.admission.lock().unwrap_or_else(PoisonError::into_inner);
         let draft = self.draft(team)?;
@@ -158,7 +158,7 @@ impl Files {
         Ok(draft)
     }
 
-    /// Bytes that are announced and not written yet, of all teams.
+    /// Bytes that all teams have announced and not written yet.
     fn to_come(&self) -> io::Result<u64> {
         let mut bytes: u64 = 0;
         self.visit(|path, about| {
@@ -202,7 +202,7 @@ impl Files {
         Ok(Draft { path, file, kept: false })
     }
 
-    /// Removes the files that the test accepts, and answers how many.
+    /// Removes the files that match, and returns their number.
     fn each(&self, test: impl Fn(&Path, SystemTime) -> bool) -> io::Result<usize> {
         let mut removed = 0;
         self.visit(|path, about| {
@@ -235,7 +235,7 @@ impl Files {
     }
 }
 
-/// A file that is removed unless it is kept.
+/// A file that is removed on drop unless it is kept.
 struct Draft {
     path: PathBuf,
     file: File,
@@ -262,7 +262,7 @@ fn make_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Removes a file that may have gone already.
+/// Removes a file, if it exists.
 fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
@@ -278,7 +278,7 @@ fn broken(text: String) -> ReceiveError {
     ReceiveError::Broken(text)
 }
 
-/// Writes what arrives, and answers how much it was.
+/// Writes the body to a file, and returns its length.
 async fn copy<S, E>(body: S, file: &mut tokio::fs::File, most: u64) -> Result<u64, ReceiveError>
 where
     S: Stream<Item = Result<Bytes, E>>,
@@ -302,7 +302,7 @@ where
     if is_archive(&head) { Ok(received) } else { Err(ReceiveError::NotAnArchive) }
 }
 
-/// Whether this may be the beginning of a tar archive, packed or not. An empty one has only zeros.
+/// Whether this may be the beginning of a tar archive, compressed or not. An empty one has only zeros.
 fn is_archive(head: &[u8]) -> bool {
     let packed = head.starts_with(&[0x1f, 0x8b]) || head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
     let tar = head.len() == BLOCK && (head[257..262] == *b"ustar" || head.iter().all(|b| *b == 0));
@@ -328,7 +328,7 @@ mod tests {
         bytes
     }
 
-    /// All that one may send.
+    /// The size limit of the tests.
     const ROOM: Room = Room { one: 9000, team: 90_000, spare: 0 };
 
     async fn send(files: &Files, hash: &str, length: Option<u64>, bytes: &[u8]) -> Result<(), ReceiveError> {
@@ -364,7 +364,7 @@ mod tests {
         let broken = vec![Ok(Bytes::from(tar(600))), Err("connection reset")];
         let error = files.receive(&team("a"), "h", None, stream::iter(broken)).await.expect_err("broken");
         assert!(error.to_string().contains("connection reset") && all(dir.path()) == 0, "{error}");
-        // One whose client goes away leaves nothing either.
+        // A client that disconnects leaves nothing either.
         let endless = stream::pending::<Result<Bytes, Infallible>>();
         let short = Duration::from_millis(20);
         assert!(tokio::time::timeout(short, files.receive(&team("a"), "h", None, endless)).await.is_err());
@@ -391,7 +391,7 @@ mod tests {
         for hash in ["a", "b", "c"] {
             send(&files, hash, Some(1000), &tar(1000)).await.expect("received");
         }
-        // They may all be needed in a moment.
+        // All of them may be needed soon.
         assert!(matches!(send(&files, "d", Some(600), &tar(600)).await, Err(ReceiveError::Full(3000))));
         assert!(files.has(&team("a"), "a") && all(dir.path()) == 3);
         age(&files, "a", 2 * YOUNG);
@@ -399,14 +399,14 @@ mod tests {
         send(&files, "d", Some(600), &tar(600)).await.expect("received");
         let there = |hash: &str| files.has(&team("a"), hash);
         assert!(there("a") && !there("b") && there("c") && there("d"), "the oldest goes, and no more than must");
-        // One that does not say how long it is might be as long as one may be.
+        // Without a content length, the maximum is reserved.
         assert!(matches!(send(&files, "e", None, &tar(600)).await, Err(ReceiveError::Full(3000))));
         let other = stream::iter([Ok::<_, Infallible>(Bytes::from(tar(2000)))]);
         files.receive(&team("b"), "a", Some(2000), other).await.expect("another team's");
     }
 
     #[tokio::test]
-    async fn what_is_announced_counts_as_written() {
+    async fn announced_bytes_count_as_written() {
         let dir = tempfile::tempdir().expect("directory");
         let free = rustix::fs::statvfs(dir.path()).expect("there");
         // So large that other activity on this disk does not matter.
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_asks_about_is_swept() {
+    async fn unused_archives_are_deleted() {
         let dir = tempfile::tempdir().expect("directory");
         let files = Files::open(dir.path(), ROOM).expect("open");
         for hash in ["old", "new"] {
@@ -431,7 +431,7 @@ mod tests {
         assert!(files.has(&team("a"), "new"));
         assert_eq!(files.sweep(SystemTime::now() - YOUNG / 2).expect("sweep"), 1);
         assert!(!files.has(&team("a"), "old") && files.has(&team("a"), "new"));
-        // What a server that was killed has left.
+        // Left by a killed server.
         std::fs::write(dir.path().join("a/draft-x"), b"half").expect("write");
         let files = Files::open(dir.path(), ROOM).expect("open");
         assert_eq!(all(dir.path()), 1);

@@ -1,4 +1,5 @@
-//! The end of a build: its tree becomes a build of the template, and where it has a start command or a ready check, a sandbox of it is tried.
+//! The end of a build: its tree becomes a build of the template. If there is a start command or a ready check, it is
+//! tried in a sandbox.
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -14,11 +15,11 @@ use super::failure::{Failure, short};
 use crate::failpoint;
 use crate::lifecycle::BuildSandboxSpec;
 
-/// The name of the log's part that is about it.
+/// The step name in the log.
 pub(super) const FINALIZE: &str = "finalize";
-/// A file by which programs inside know where they run, as in E2B's sandboxes.
+/// A file by which programs detect that they run in a sandbox, as in E2B's sandboxes.
 const ORIGIN: &str = ".e2b";
-/// What login shells read, and the file there that is ours.
+/// The directory that login shells read, and our file in it.
 const PROFILES: &str = "etc/profile.d";
 const PROFILE: &str = "zz-template.sh";
 const PLACE: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
@@ -50,7 +51,7 @@ impl BuildTask {
         Ok(())
     }
 
-    /// Tries it, unless the same was tried before.
+    /// Tries the result, unless the same was tried before.
     async fn try_start_once(&self, output: &BuildOutput) -> Result<(), Failure> {
         let tried =
             format!("{:?} {:?} {:?} {:?}", output.layer.key, output.boot, self.spec.resources, self.spec.template);
@@ -65,7 +66,7 @@ impl BuildTask {
         Ok(())
     }
 
-    /// Brings a sandbox up as its users will, and throws it away.
+    /// Starts a sandbox as users will, and removes it.
     async fn try_start(&self, output: &BuildOutput) -> Result<(), Failure> {
         self.log.info(FINALIZE, "trying the start command");
         let spec = BuildSandboxSpec {
@@ -90,12 +91,12 @@ impl BuildTask {
     }
 }
 
-/// A login shell, which is what E2B's clients run commands with, forgets the template's way to its programs: this reminds it.
+/// Restores the template's `PATH` in login shells, which reset it; E2B's clients run commands with login shells.
 fn profile(path: &str) -> String {
     format!("PATH='{}'\nexport PATH\n", path.replace('\'', "'\\''"))
 }
 
-/// Writes a file in the place of any that is there. A directory of that name is the image's own affair.
+/// Writes a file, replacing an existing one. A directory of that name is left alone.
 fn write_new(directory: impl AsFd, name: &str, text: &str) -> std::io::Result<()> {
     if rustix::fs::unlinkat(&directory, name, rustix::fs::AtFlags::empty()) == Err(rustix::io::Errno::ISDIR) {
         return Ok(());

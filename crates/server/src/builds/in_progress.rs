@@ -1,5 +1,5 @@
-//! The builds in progress: started, cancelled and waited for by their id. However the work of a build ends, also by a
-//! panic, its waiters are notified.
+//! The builds in progress: started, cancelled and waited for by their id. Waiters are notified however the work of a
+//! build ends, even by a panic.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -44,7 +44,7 @@ impl InProgress {
         });
     }
 
-    /// Runs something beside the builds, which is waited for like them.
+    /// Runs another task, which is waited for like the builds.
     pub(super) fn tasks(&self) -> &TaskSet {
         &self.tasks
     }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_build_that_does_not_end_is_not_waited_for_for_ever() {
+    async fn waiting_for_a_build_times_out() {
         let builds = InProgress::default();
         builds.start(&id(1), |_cancel| std::future::pending());
         builds.start(&id(2), |cancel| async move { cancel.cancelled().await });

@@ -1,5 +1,5 @@
-//! The log of one build. Lines are collected and written together, so that a chatty step does not cost a transaction per
-//! line.
+//! The log of one build. Lines are collected and written together, so that a step with much output does not need a
+//! transaction per line.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,11 +10,11 @@ use cabana_types::BuildId;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-/// How long lines wait for others.
+/// How long lines are buffered.
 const GATHER: Duration = Duration::from_millis(150);
-/// Lines that may wait: what a step writes faster than that is counted and left out.
+/// Maximum number of buffered lines; further ones are counted and dropped.
 const MOST_WAITING: usize = 2000;
-/// Lines of a step's output that a failure shows.
+/// Lines of a step's output to show in a failure.
 pub(super) const TAIL: usize = 20;
 
 /// Where the steps of one build write.
@@ -63,7 +63,7 @@ impl Log {
         self.write(LogLevel::Warn, Some(step), message);
     }
 
-    /// Writes what was collected.
+    /// Writes the buffered lines.
     async fn flush(&self) {
         let _writing = self.inner.writing.lock().await;
         let Waiting { mut lines, left_out } = std::mem::take(&mut *self.waiting());
@@ -78,7 +78,7 @@ impl Log {
         }
     }
 
-    /// Writes from time to time, until the log is closed.
+    /// Writes periodically until the log is closed.
     pub(super) async fn keep_flushing(self) {
         while self.inner.closed.run_until_cancelled(tokio::time::sleep(GATHER)).await.is_some() {
             self.flush().await;

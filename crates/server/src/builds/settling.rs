@@ -1,5 +1,5 @@
-//! Writing how a build ended. Until that is written the build is `building` for every client, so a failed write is
-//! retried, and a result that cannot be written becomes a failure.
+//! Records the outcome of a build. Until then the build is `building` for every client, so a failed write is retried,
+//! and an outcome that cannot be written becomes a failure.
 
 use cabana_store::{Boot, Store};
 use cabana_supervisor::Backoff;
@@ -10,14 +10,14 @@ use jiff::Timestamp;
 use super::failure::Failure;
 use super::finish::FINALIZE;
 
-/// How a build ended: what its sandboxes boot with, or why it failed.
+/// The outcome of a build: the boot configuration of its sandboxes, or why it failed.
 pub(super) type Outcome = Result<Boot, Failure>;
 
 /// The result of one try to write an outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Written {
     Yes,
-    /// There is nothing to write to, and nothing that waits for it.
+    /// The row is gone or final, so there is nothing to write.
     Pointless(String),
     /// It may work later.
     NotNow(String),
@@ -25,7 +25,7 @@ enum Written {
     Never(String),
 }
 
-/// Writes how a build ended. Returns the outcome that was written.
+/// Writes the outcome of a build. Returns the outcome that was written.
 pub(super) async fn settle(store: &Store, build: &BuildId, outcome: Outcome) -> Outcome {
     retry(build, outcome, |outcome| write(store.clone(), build.clone(), outcome)).await
 }
@@ -48,8 +48,8 @@ fn judge(error: &cabana_store::Error) -> Written {
     use cabana_store::Error;
     let text = chain(error);
     match error {
-        // Its template was deleted, or it was ended by another request: what is left of it goes with the next sweep. After a stop of
-        // the store, the next start calls it interrupted.
+        // Its template was deleted, or another request ended it: the next sweep removes the rest. If the store is
+        // closed, the next start marks the build as interrupted.
         Error::NoBuild(_) | Error::BuildStatus { .. } | Error::Closed => Written::Pointless(text),
         error if error.is_transient() => Written::NotNow(text),
         _ => Written::Never(text),
@@ -74,7 +74,7 @@ where
                 continue;
             }
             (Written::NotNow(error) | Written::Never(error), _) => {
-                tracing::warn!(%build, error, "the result of a build could not be written; trying again");
+                tracing::warn!(%build, error, "the result of a build could not be written; retrying");
             }
         }
         tokio::time::sleep(backoff.next_delay()).await;
@@ -96,7 +96,7 @@ mod tests {
         }
     }
 
-    /// What was tried to be written, when the tries end like this.
+    /// The outcomes that were attempted, given the results of the attempts.
     async fn tried(outcome: Outcome, results: &[Written]) -> (Vec<String>, String) {
         let mut seen = Vec::new();
         let id = id();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_retried_that_nobody_waits_for() {
+    async fn nothing_is_retried_without_a_waiter() {
         for error in [cabana_store::Error::NoBuild(id()), cabana_store::Error::Closed] {
             let (seen, _) = tried(Ok(Boot::default()), &[judge(&error)]).await;
             assert_eq!(seen.len(), 1);

@@ -11,28 +11,28 @@ use cabana_types::{BuildId, Resources, TeamId, TemplateId};
 /// A build to run.
 #[derive(Debug)]
 pub struct BuildSpec {
-    /// Whose it is.
+    /// The team that owns it.
     pub team: TeamId,
     /// The template.
     pub template: TemplateId,
     /// The build, which waits in the store.
     pub build: BuildId,
-    /// What its steps may use, and its sandboxes get.
+    /// Resources of its steps and sandboxes.
     pub resources: Resources,
     /// What to do.
     pub recipe: Recipe,
-    /// Images that were uploaded, by name: the archive of each.
+    /// Archives of uploaded images, by image name.
     pub images: BTreeMap<String, String>,
-    /// The start command, for a shell; a Dockerfile's own where it is absent.
+    /// The start command, for a shell. Absent: the Dockerfile's.
     pub start: Option<String>,
-    /// The ready check, for a shell; a Dockerfile's own where it is absent.
+    /// The ready check, for a shell. Absent: the Dockerfile's.
     pub ready: Option<String>,
-    /// Nothing is taken from the cache.
+    /// Whether to ignore the cache.
     pub force: bool,
 }
 
 impl BuildSpec {
-    /// The copy of a disk that was made for this build alone.
+    /// The snapshot that was made for this build only.
     pub(super) fn lent(&self) -> Option<&Snapshot> {
         match &self.recipe {
             Recipe::Steps { from: Origin::Disk { copy, lent: true }, .. } => Some(copy),
@@ -40,7 +40,7 @@ impl BuildSpec {
         }
     }
 
-    /// The archive of an image that was uploaded, by any way to write its name.
+    /// The archive of an uploaded image, by any spelling of its name.
     pub(super) fn uploaded_image(&self, name: &str) -> Option<&str> {
         let wanted: Reference = name.parse().ok()?;
         let mut images = self.images.iter();
@@ -55,7 +55,7 @@ impl BuildSpec {
 pub enum Recipe {
     /// E2B's steps.
     Steps {
-        /// What they begin with.
+        /// The base.
         from: Origin,
         /// In order.
         steps: Vec<TemplateStep>,
@@ -66,16 +66,16 @@ pub enum Recipe {
         text: String,
         /// The uploaded archive of its context, if it has one.
         context: Option<String>,
-        /// The stage to build; the last one where it is absent.
+        /// The stage to build. Absent: the last one.
         target: Option<String>,
         /// `ARG`s.
         arguments: BTreeMap<String, String>,
-        /// For the images that it names.
+        /// Credentials for the images that it names.
         credentials: Option<Credentials>,
     },
 }
 
-/// What steps begin with.
+/// The base of the steps.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "one value per build")]
 pub enum Origin {
@@ -83,21 +83,21 @@ pub enum Origin {
     Image {
         /// As the client spelled it.
         name: String,
-        /// For its registry.
+        /// Credentials for its registry.
         credentials: Option<Credentials>,
     },
     /// A finished build of a template.
     Build {
         /// The build.
         build: BuildId,
-        /// What it boots with.
+        /// Its boot configuration.
         boot: Boot,
     },
-    /// A copy of a sandbox's disk.
+    /// A snapshot of a sandbox's disk.
     Disk {
         /// The snapshot.
         copy: Snapshot,
-        /// It was made for this build alone, and is removed with its end.
+        /// Whether it was made for this build only, and is removed afterwards.
         lent: bool,
     },
 }

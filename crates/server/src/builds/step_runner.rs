@@ -1,5 +1,5 @@
-//! Runs build steps, each on a copy of what the one before left. A step that was run before is a cache hit: its layer is
-//! used.
+//! Runs build steps, each on a copy of the previous step's layer. A step that was run before is a cache hit: its layer
+//! is reused.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,7 +21,7 @@ use super::{accounts, e2b_steps};
 use crate::failpoint;
 use crate::lifecycle::BuildSandboxSpec;
 
-/// Where a script of the Dockerfile is put while it runs.
+/// Path of a Dockerfile's script while it runs.
 const SCRIPT: &str = "/tmp/.cabana-step";
 
 impl BuildTask {
@@ -143,7 +143,7 @@ impl BuildTask {
         Ok(after)
     }
 
-    /// A directory that is there stays as it is; the step counts all the same.
+    /// An existing directory is left as it is; the step succeeds anyway.
     async fn make_directory(&self, layer: Layer, step: &Step, label: &str, title: &str) -> Result<Layer, Failure> {
         let failed = |error: cabana_storage::Error| Failure::storage(label, &error);
         let after = Layer::of_key(step.key(layer.key, None));
@@ -179,7 +179,8 @@ impl BuildTask {
     }
 }
 
-/// Writes a script and runs it. Its first line says what reads it, so it must be a file; the shell that writes it is the image's.
+/// Writes a script and runs it. It must be a file because its first line names the interpreter; the image's shell
+/// writes it.
 fn script(text: &str) -> Vec<String> {
     let end = format!("END-{}", cabana_image::Digest::of(text.as_bytes()).hex());
     let write = format!(

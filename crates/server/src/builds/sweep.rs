@@ -1,5 +1,4 @@
-//! Removes what builds no longer need: layers, images and uploads that were not used for long, and builds that nothing
-//! refers to.
+//! Removes what builds no longer need: old layers, images and uploads, and builds that nothing refers to.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use super::Builds;
 
 /// The time between sweeps.
 const EVERY: Duration = Duration::from_secs(600);
-/// Entries of each kind that the build cache keeps, however young.
+/// Maximum number of entries of each kind in the build cache.
 const MOST_ENTRIES: usize = 2000;
 
 impl Builds {
@@ -37,7 +36,7 @@ impl Builds {
         if let Err(error) = self.sweep_builds(pool, before(self.settings.keep_untagged_days), unknown_before).await {
             tracing::warn!(error, "old builds could not be removed");
         }
-        // While a build is in progress, what it will need next is not known.
+        // A build in progress may need any layer.
         if let Ok(_alone) = self.layers.try_write()
             && let Err(error) = self.sweep_layers(pool, before(self.settings.cache_days)).await
         {
@@ -51,11 +50,11 @@ impl Builds {
         }
     }
 
-    /// Removes unused layers, blobs of unused images, and the memory of start commands that were tried.
+    /// Removes unused layers, blobs of unused images, and records of start commands that were tried.
     async fn sweep_layers(&self, pool: &Pool, before: Timestamp) -> Result<(), String> {
         let short = pool.is_short().await.map_err(|e| chain(&e))?;
         if short {
-            tracing::warn!("the disk is getting full: half of the build cache is removed");
+            tracing::warn!("the disk is getting full; removing half of the build cache");
         }
         let (mut gone, mut kept) = (Vec::new(), HashMap::new());
         for kind in CacheKind::ALL {
@@ -97,7 +96,7 @@ impl Builds {
             self.store.all_builds().await.map_err(|e| chain(&e))?.into_iter().map(|(id, _)| id).collect();
         let found: HashSet<BuildId> = pool.builds().await.map_err(|e| chain(&e))?.into_iter().collect();
         let unknown: HashSet<BuildId> = found.difference(&known).cloned().collect();
-        // One that was unknown the last time too is not about to be written.
+        // Unknown in two sweeps: its row is not about to be written.
         for build in unknown.intersection(unknown_before) {
             tracing::info!(%build, "removing a root filesystem without a build");
             pool.delete_build(build).await.map_err(|e| chain(&e))?;
@@ -122,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_used_longest_ago_goes() {
+    fn the_least_recently_used_entries_are_removed() {
         let at = |second: i64| Timestamp::from_second(second).unwrap();
         let known = || [5, 1, 4, 2, 3].map(|n| (n.to_string(), at(n))).to_vec();
         let gone = |before: i64, most: usize| {

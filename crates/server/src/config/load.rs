@@ -374,15 +374,19 @@ mod tests {
 
     #[test]
     fn clients_are_told_the_port_of_the_domain() {
-        let told = |domain: &str, mode: &str, port: u16| {
+        let public = |domain: &str, mode: &str, port: u16| {
             let loaded = read(None, &[("CABANA_DOMAIN", domain), ("CABANA_TLS_MODE", mode)], &[]).expect("valid");
             loaded.config.public_domain(port)
         };
-        assert_eq!(told("e2b.test", "internal", 8443).as_deref(), Some("e2b.test:8443"));
-        assert_eq!(told("e2b.test", "internal", 443).as_deref(), Some("e2b.test"));
-        assert_eq!(told("e2b.test:443", "internal", 8443).as_deref(), Some("e2b.test:443"), "what was said stays");
-        assert_eq!(told("e2b.test", "off", 3000).as_deref(), Some("e2b.test"), "a proxy speaks TLS");
-        assert_eq!(told("", "internal", 8443), None);
+        assert_eq!(public("e2b.test", "internal", 8443).as_deref(), Some("e2b.test:8443"));
+        assert_eq!(public("e2b.test", "internal", 443).as_deref(), Some("e2b.test"));
+        assert_eq!(
+            public("e2b.test:443", "internal", 8443).as_deref(),
+            Some("e2b.test:443"),
+            "an explicit port is kept"
+        );
+        assert_eq!(public("e2b.test", "off", 3000).as_deref(), Some("e2b.test"), "a proxy terminates TLS");
+        assert_eq!(public("", "internal", 8443), None);
     }
 
     #[test]

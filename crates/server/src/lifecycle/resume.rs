@@ -139,9 +139,7 @@ fn why_not_running(sandbox: &Sandbox) -> Option<String> {
         State::Pausing { why, .. } | State::Paused { why, .. } | State::Archiving { why, .. } => {
             Some(format!("The sandbox {}; connect to it to resume it.", why.describe()))
         }
-        State::Failed { cause } => {
-            Some(format!("The sandbox {}; recover it to go on from its disk.", cause.describe()))
-        }
+        State::Failed { cause } => Some(format!("The sandbox {}; recover it to boot from its disk.", cause.describe())),
         State::Ending { cause } | State::Ended { cause } => Some(format!("The sandbox {}.", cause.describe())),
         State::Creating | State::Running | State::Resuming { .. } => None,
     }

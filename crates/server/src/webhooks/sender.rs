@@ -15,12 +15,12 @@ use http_body_util::Full;
 use super::signed_event::SignedEvent;
 use super::target::{InvalidTarget, Target};
 
-/// Bytes of a response's head.
+/// Maximum size of a response's head, bytes.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// How much of a response's body is read and discarded, so that the receiver can finish sending it, and for how long.
 const MAX_BODY_BYTES: u64 = 4 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(1);
-/// Length of an error's text.
+/// Maximum length of an error message.
 const MAX_ERROR_CHARS: usize = 300;
 
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("e2b-webhook-id");

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use cabana_types::address::{Class, Scope};
 use url::{Host, Url};
 
-/// Length of a URL, bytes.
+/// Maximum length of a URL, bytes.
 const MAX_BYTES: usize = 2048;
 
 /// A URL that events may be sent to.
@@ -17,7 +17,7 @@ pub struct Target {
 /// Why a URL is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTarget {
-    /// It cannot be read.
+    /// It cannot be parsed.
     #[error("it is not a URL: {0}")]
     Malformed(#[from] url::ParseError),
     /// It is too long.
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_that_lead_outside_are_taken() {
+    fn public_urls_are_accepted() {
         for text in
             ["https://example.com/hook?x=1", "http://example.com:8080", "https://1.1.1.1/", "HTTPS://EXAMPLE.com"]
         {

@@ -37,11 +37,11 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, answer: &str) -
 }
 
 #[tokio::test]
-async fn a_name_that_leads_inside_is_refused_where_it_is_connected_to() {
+async fn a_name_that_resolves_to_a_private_address_is_refused_on_connect() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
     let target = |host: &str| {
         let url = format!("http://{host}:{}/", listener.local_addr().expect("address").port());
-        // Taken in here, as a name that led elsewhere when it was checked.
+        // Accepted here, like a name that resolved to another address when it was checked.
         Target::parse(&url, true).expect("valid")
     };
     let sender = Sender::new(false, LIMIT);
@@ -99,7 +99,7 @@ async fn the_request_and_its_answer() {
 }
 
 #[tokio::test]
-async fn an_endless_answer_holds_nobody_up() {
+async fn an_endless_response_is_cut_off() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
     let url = format!("http://{}/", listener.local_addr().expect("address"));
     let flood = tokio::spawn(async move {
@@ -122,7 +122,7 @@ async fn an_endless_answer_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn https_wants_an_authority_that_is_trusted() {
+async fn https_requires_a_trusted_authority() {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(["localhost".to_owned()]).expect("certificate");
     let key = PrivateKeyDer::try_from(signing_key.serialize_der()).expect("key");
