@@ -32,7 +32,7 @@ pub(super) const PLACEHOLDER_PATH: &str = "/.cabana/refused";
 const PLACEHOLDER: &[u8] = b"GET /.cabana/refused HTTP/1.1\r\nhost: refused\r\nconnection: close\r\n\r\n";
 /// Bytes buffered for an upgrade that is not decided yet.
 const MAX_EARLY: usize = 64 * 1024;
-/// How long a client with an early response may go on sending before its connection is closed.
+/// How long a client with an early response may continue to send before its connection is closed.
 const LINGER: Duration = Duration::from_secs(2);
 /// Reads discarded per poll.
 const DISCARDS: usize = 16;

@@ -105,7 +105,7 @@ fn set_flag(header: &mut [u8], flag: u8) {
     header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
 }
 
-/// An entry with records that somebody else wrote.
+/// An entry with foreign records.
 fn with_records(records: &[u8]) -> Vec<u8> {
     let mut header = Entry { size: records.len() as u64, ..Entry::new(Kind::File, b"PaxHeaders/records", 0o644) }
         .encode()

@@ -77,7 +77,7 @@ fn request() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Heads that somebody could read differently.
+/// Heads that another parser could interpret differently.
 const AMBIGUOUS: &[&str] = &[
     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n",
@@ -337,7 +337,7 @@ async fn what_follows_an_upgrade_waits_for_its_outcome() {
         let expected = if accepted { early } else { early.strip_suffix("rest").expect("suffix") };
         assert_eq!(passed, expected.as_bytes());
     }
-    // Nobody goes over to h2c here, so asking for it changes nothing.
+    // h2c upgrades are not supported, so requesting one changes nothing.
     let h2c = ASK.replace("websocket", "h2c") + SOUND;
     assert_eq!(feed(h2c.as_bytes(), &[]), (h2c.into_bytes(), Remainder::None));
 }

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use crate::world::*;
 
-/// A stream that says `tick` at once, and then nothing, or without end.
+/// A stream that sends `tick` at once, and then nothing, or endlessly.
 fn ticking(endless: bool) -> Handler {
     handler(move |_| async move {
         let stream = futures_util::stream::unfold(0u64, move |n| async move {
@@ -28,7 +28,7 @@ fn ticking(endless: bool) -> Handler {
 
 async fn rest(stream: &mut tokio::net::TcpStream) -> Vec<u8> {
     let mut rest = Vec::new();
-    // The end may be a reset: what matters is that it comes.
+    // The end may be a reset.
     let _ = within(stream.read_to_end(&mut rest)).await;
     rest
 }
@@ -58,7 +58,7 @@ async fn even_when_the_client_does_not_read() {
     let request = format!("GET / HTTP/1.1\r\nHost: 49983-{}.e2b.test\r\n\r\n", sandbox.id);
     client.write_all(request.as_bytes()).await.expect("write");
     read_until(&mut client, "xxxx").await;
-    // Let every buffer on the way fill up.
+    // Fill all buffers in between.
     tokio::time::sleep(Duration::from_millis(300)).await;
     world.directory.remove(&sandbox.id);
     sandbox.guest.until_open(0).await;
@@ -67,12 +67,12 @@ async fn even_when_the_client_does_not_read() {
 }
 
 #[tokio::test]
-async fn requests_without_an_answer_yet_are_told() {
+async fn pending_requests_get_an_error() {
     let world = World::new().await;
     let asked = Arc::new(Notify::new());
-    let told = asked.clone();
+    let notified = asked.clone();
     let sandbox = world.sandbox(handler(move |_| {
-        told.notify_one();
+        notified.notify_one();
         std::future::pending()
     }));
     let id = sandbox.id.clone();
@@ -85,7 +85,7 @@ async fn requests_without_an_answer_yet_are_told() {
 }
 
 #[tokio::test]
-async fn idle_connections_and_tunnels_go_with_the_sandbox() {
+async fn idle_connections_and_tunnels_close_with_the_sandbox() {
     let world = World::new().await;
     let sandbox = world.sandbox(says("the guest"));
     let id = sandbox.id.as_str();
@@ -98,7 +98,7 @@ async fn idle_connections_and_tunnels_go_with_the_sandbox() {
     sandbox.guest.until_open(0).await;
     counter.until_open(0).await;
 
-    // The same id comes back elsewhere: nothing old is used.
+    // The same id returns at another address: old connections are not reused.
     let again = world.publish(sandbox.id.clone(), sandbox.address, says("another guest"));
     assert_eq!(body(&world.get(id, 49983, "/", "").await), "another guest");
     assert_eq!(again.guest.opened(), 1);
@@ -118,9 +118,9 @@ async fn a_client_that_leaves_is_noticed_in_the_sandbox() {
 }
 
 #[tokio::test]
-async fn a_broken_upload_is_not_taken_for_a_complete_one() {
+async fn a_broken_upload_is_not_mistaken_for_a_complete_one() {
     let world = World::new().await;
-    let (tell, mut told) = tokio::sync::mpsc::channel(1);
+    let (tell, mut notified) = tokio::sync::mpsc::channel(1);
     let (begin, mut begun) = tokio::sync::mpsc::channel(4);
     let sandbox = world.sandbox(handler(move |request| {
         let (tell, begin) = (tell.clone(), begin.clone());
@@ -140,13 +140,13 @@ async fn a_broken_upload_is_not_taken_for_a_complete_one() {
         client.write_all(request.as_bytes()).await.expect("write");
         within(begun.recv()).await.expect("its beginning has arrived");
         drop(client);
-        assert_eq!(within(told.recv()).await, Some(false), "{framing}");
+        assert_eq!(within(notified.recv()).await, Some(false), "{framing}");
     }
-    // A chunk that is none breaks it as well.
+    // An invalid chunk breaks it as well.
     let mut client = world.connect().await;
     let head = format!("POST / HTTP/1.1\r\nHost: 49983-{}.e2b.test\r\nTransfer-Encoding: chunked\r\n\r\n", sandbox.id);
     client.write_all(format!("{head}5\r\nhello\r\nzz\r\n{head}").as_bytes()).await.expect("write");
-    assert_eq!(within(told.recv()).await, Some(false));
+    assert_eq!(within(notified.recv()).await, Some(false));
     assert!(!String::from_utf8_lossy(&rest(&mut client).await).contains("200 OK"));
 }
 
@@ -156,11 +156,11 @@ async fn the_server_closes_quickly_and_lets_answers_end() {
     let mut world = World::with(None, limits).await;
     let go = Arc::new(Notify::new());
     let (asked, may) = (Arc::new(Notify::new()), go.clone());
-    let told = asked.clone();
+    let notified = asked.clone();
     let slow = world.sandbox(handler(move |_| {
-        let (told, may) = (told.clone(), may.clone());
+        let (notified, may) = (notified.clone(), may.clone());
         async move {
-            told.notify_one();
+            notified.notify_one();
             may.notified().await;
             Response::new(Body::from("done"))
         }

@@ -1,4 +1,5 @@
-//! Answers that come before the request's body was read: the connection goes on, or says that it does not.
+//! Responses that are sent before the request's body was read: the connection stays usable, or the response says
+//! `connection: close`.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::world::*;
 
 const LARGE: usize = 5_000_000;
 
-/// Answers without a look at the body, and closes where `close`.
+/// Responds without reading the body, and closes the connection if `close`.
 fn refusing(close: bool) -> Handler {
     handler(move |_| async move {
         let mut response = Response::new(Body::from("no"));
@@ -23,7 +24,8 @@ fn refusing(close: bool) -> Handler {
     })
 }
 
-/// A request whose head goes out alone, as from most clients, and then the body. A failed write is what the answer is about.
+/// Sends the head in its own packet, as most clients do, and then the body. Write errors are ignored: the response
+/// explains them.
 async fn post(client: &mut TcpStream, host: &str, path: &str, headers: &str, body: &[u8]) {
     let head = format!("POST {path} HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n\r\n");
     client.write_all(head.as_bytes()).await.expect("write");
@@ -48,7 +50,7 @@ fn chunked(size: usize) -> Vec<u8> {
     body
 }
 
-/// Everything that refuses early: host, path, status.
+/// All early refusals: host, path, status.
 async fn refusals(world: &World) -> (Vec<(String, &'static str, u16)>, Vec<crate::world::Box>) {
     let (guest, closing) = (world.sandbox(refusing(false)), world.sandbox(refusing(true)));
     let id = "iearlierversion1".parse().expect("id");
@@ -95,7 +97,7 @@ async fn a_refused_request_with_a_large_body_is_answered_and_the_connection_says
     for (host, path, expected) in &cases {
         let sized = format!("Content-Length: {LARGE}");
         for (headers, body) in [(sized.as_str(), vec![b'x'; LARGE]), ("Transfer-Encoding: chunked", chunked(LARGE))] {
-            // Of a server that reads no more and does not say so, nobody can know it in time.
+            // A server that stops reading without saying so cannot be detected in time.
             if headers.starts_with("Transfer") && *expected == 401 && host == &cases[6].0 {
                 continue;
             }
@@ -104,14 +106,14 @@ async fn a_refused_request_with_a_large_body_is_answered_and_the_connection_says
             let (status, text) = answer(&mut client).await;
             assert_eq!(status, *expected, "{host}{path} {headers}: {text}");
             assert!(text.contains("connection: close"), "{host}{path} {headers}: {text}");
-            // It closes without a reset that could take the answer with it.
+            // It closes without a reset, which could discard the response.
             assert_eq!(within(client.read(&mut [0; 16])).await.expect("end"), 0);
         }
     }
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_holds_nothing_up_for_long() {
+async fn a_missing_body_times_out() {
     let world = World::new().await;
     let mut client = world.connect().await;
     client.write_all(b"POST /nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab").await.expect("write");
@@ -121,7 +123,7 @@ async fn a_body_that_does_not_come_holds_nothing_up_for_long() {
 }
 
 #[tokio::test]
-async fn a_client_that_waits_for_a_word_is_not_told_to_send() {
+async fn a_refused_request_gets_no_100_continue() {
     let world = World::new().await;
     let mut client = world.connect().await;
     let head = "POST /nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n";
@@ -129,7 +131,7 @@ async fn a_client_that_waits_for_a_word_is_not_told_to_send() {
     let (status, text) = answer(&mut client).await;
     assert_eq!(status, 404, "{text}");
     assert!(text.contains("connection: close"), "{text}");
-    // A body that is wanted is asked for.
+    // An accepted body gets `100 Continue`.
     let mut client = world.connect().await;
     client.write_all(head.replace("/nothing", "/upload").as_bytes()).await.expect("write");
     assert_eq!(read_until(&mut client, "\r\n\r\n").await, "HTTP/1.1 100 Continue\r\n\r\n");

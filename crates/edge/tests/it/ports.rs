@@ -1,4 +1,4 @@
-//! Ports that listen on loopback inside, ports that do not listen, and connections that are used again.
+//! Ports that listen on loopback inside, ports that do not listen, and connections that are reused.
 
 use std::net::Ipv4Addr;
 
@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 use crate::world::*;
 
 #[tokio::test]
-async fn loopback_listeners_are_bridged_and_the_way_is_learnt() {
+async fn loopback_listeners_are_bridged_and_the_route_is_cached() {
     let world = World::new().await;
     let inside = world.sandbox(says("")).address;
     let sandbox = world.sandbox(bridging_guest(inside));
@@ -17,10 +17,10 @@ async fn loopback_listeners_are_bridged_and_the_way_is_learnt() {
     for _ in 0..3 {
         assert_eq!(body(&world.get(id, port, "/", "").await), "from loopback");
     }
-    assert_eq!(counter.opened(), 1, "the bridged connection is used again");
+    assert_eq!(counter.opened(), 1, "the bridged connection is reused");
     assert_eq!((sandbox.control.opened(), sandbox.guest.opened()), (1, 0), "a bridge is control");
 
-    // The server moves to all addresses: the bridge fails, and the direct way is found again.
+    // The server moves to all addresses: the bridge fails, and the direct route is used again.
     drop(task);
     counter.until_open(0).await;
     let listener = tokio::net::TcpListener::bind((sandbox.address, port)).await.expect("bind");
@@ -57,7 +57,7 @@ async fn a_closed_port_says_so() {
 }
 
 #[tokio::test]
-async fn connections_are_used_again() {
+async fn connections_are_reused() {
     let world = World::new().await;
     let sandbox = world.sandbox(says("the guest"));
     let (port, counter, _task) = open_port(&sandbox, says("the port")).await;
@@ -75,10 +75,10 @@ async fn connections_are_used_again() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_closed_meanwhile_is_replaced() {
+async fn a_connection_that_the_server_closed_is_replaced() {
     let world = World::new().await;
     let sandbox = world.sandbox(says(""));
-    // Each connection answers once and then closes without having said so.
+    // Each connection responds once and then closes without `connection: close`.
     let listener = tokio::net::TcpListener::bind((sandbox.address, 0)).await.expect("bind");
     let port = listener.local_addr().expect("address").port();
     tokio::spawn(async move {
@@ -98,7 +98,7 @@ async fn a_connection_that_was_closed_meanwhile_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_up_or_speaks_nonsense() {
+async fn a_server_that_disconnects_or_sends_garbage() {
     let world = World::new().await;
     let sandbox = world.sandbox(says(""));
     for nonsense in

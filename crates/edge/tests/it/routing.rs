@@ -31,7 +31,7 @@ async fn by_host_by_headers_or_to_the_api() {
 }
 
 #[tokio::test]
-async fn a_token_finds_its_sandbox_where_nothing_names_it() {
+async fn a_token_identifies_its_sandbox_if_nothing_else_does() {
     let world = World::new().await;
     let (one, two) = (world.sandbox(says("one")), world.sandbox(says("two")));
     let ask = async |headers: String| {
@@ -70,7 +70,7 @@ async fn only_the_own_domain_counts() {
 }
 
 #[tokio::test]
-async fn a_sandbox_that_is_not_there() {
+async fn an_unknown_sandbox_is_not_found() {
     let world = World::new().await;
     let never = world.get("inever", 80, "/", "").await;
     assert_eq!(status(&never), 502);
@@ -122,7 +122,7 @@ async fn signed_links_find_their_sandbox() {
 }
 
 #[tokio::test]
-async fn headers_that_stay_behind() {
+async fn headers_that_are_removed() {
     let world = World::new().await;
     let sandbox = world.sandbox(echo());
     let (port, _, _task) = open_port(&sandbox, echo()).await;

@@ -86,7 +86,7 @@ async fn nothing_ambiguous_arrives() {
         assert_eq!(answer.matches("HTTP/1.1 400").count(), 1, "{answer}");
     }
     assert_eq!(seen.load(Ordering::SeqCst), 2 * table.len());
-    // The path of the stand-in means nothing to anybody else.
+    // The path of the stand-in has no meaning for other requests.
     let stand_in = world.ask("GET /.cabana/refused HTTP/1.1\r\nHost: refused\r\nConnection: close\r\n\r\n").await;
     assert_eq!(status(&stand_in), 404);
 }
@@ -115,7 +115,7 @@ async fn slow_and_huge_heads() {
     let world = World::with(None, limits).await;
     let slow = world.ask("GET / HTTP/1.1\r\nHost: a\r\nX: ").await;
     assert_eq!(status(&slow), 408);
-    assert_eq!(world.ask("").await, "", "an idle connection is closed without a word");
+    assert_eq!(world.ask("").await, "", "an idle connection is closed without a response");
     let huge = world.ask(&format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "a".repeat(1 << 20))).await;
     assert_eq!(status(&huge), 431);
     let many = world.ask(&format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(100_000))).await;

@@ -19,7 +19,7 @@ const MIB: u64 = 1024 * 1024;
 const PIECE: usize = 1024 * 1024;
 const LARGE: u64 = 200 * MIB;
 
-/// Accepts any protocol and repeats every byte.
+/// Accepts any protocol and echoes every byte.
 pub(crate) fn upgrading_echo() -> Handler {
     handler(|mut request| async move {
         let mut response = Response::new(Body::empty());
@@ -55,7 +55,7 @@ pub(crate) async fn open_tunnel(world: &World, id: &str, port: u16) -> tokio::ne
     assert!(head.contains("upgrade: websocket") && head.contains("sec-websocket-accept: k"), "{head}");
     let mut early = [0; 5];
     within(client.read_exact(&mut early)).await.expect("early bytes");
-    assert_eq!(&early, b"early", "what came before the answer is not lost");
+    assert_eq!(&early, b"early", "bytes before the response are not lost");
     client
 }
 
@@ -86,7 +86,7 @@ async fn other_protocols_pass_both_ways() {
 }
 
 #[tokio::test]
-async fn after_a_declined_upgrade_the_connection_goes_on() {
+async fn after_a_declined_upgrade_the_connection_stays_usable() {
     let world = World::new().await;
     let sandbox = world.sandbox(says("no"));
     let ask = format!(
@@ -104,7 +104,7 @@ fn rss() -> u64 {
     pages * 4096
 }
 
-/// Runs `work`, and answers by how much memory grew at most meanwhile.
+/// Runs `work`, and returns the peak growth of memory.
 async fn growth(work: impl Future<Output = ()>) -> u64 {
     let before = rss();
     let peak = Arc::new(AtomicU64::new(0));
@@ -224,7 +224,7 @@ async fn a_slow_reader_holds_the_writer_back() {
     })
     .await;
     assert!(last < 32 * MIB, "{} MiB were taken from the sandbox and not by the client", last / MIB);
-    // And when the client goes on, so does the stream.
+    // When the client continues, so does the stream.
     let mut buffer = vec![0; PIECE];
     for _ in 0..64 {
         within(client.read_exact(&mut buffer)).await.expect("read");

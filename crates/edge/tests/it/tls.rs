@@ -1,4 +1,4 @@
-//! The listener with TLS, asked by a real TLS client.
+//! The listener with TLS and a real TLS client.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn names() -> Vec<String> {
     ["e2b.test", "*.e2b.test", "localhost", "127.0.0.1"].map(str::to_owned).to_vec()
 }
 
-/// A client's settings that trust what is in `ca`.
+/// A client configuration that trusts `ca`.
 fn trusting(ca: &Path, alpn: &[&[u8]]) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(ca).expect("certificate")).expect("root");
@@ -45,7 +45,7 @@ fn trusting(ca: &Path, alpn: &[&[u8]]) -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// A server with an authority of its own.
+/// A server with its own authority.
 struct Secure {
     world: World,
     dir: TempDir,
@@ -92,7 +92,7 @@ fn request(method: Method, url: &str, headers: &[(&str, &str)]) -> Request<Empty
 }
 
 #[tokio::test]
-async fn names_lead_to_the_api_to_sandboxes_or_nowhere() {
+async fn names_route_to_the_api_to_sandboxes_or_nowhere() {
     let secure = Secure::new(Limits::default()).await;
     let sandbox = secure.world.sandbox(says("the guest"));
     let (port, _, _task) = open_port(&sandbox, echo()).await;
@@ -120,7 +120,7 @@ async fn names_lead_to_the_api_to_sandboxes_or_nowhere() {
 }
 
 #[tokio::test]
-async fn browsers_may_ask_over_http2() {
+async fn cors_requests_work_over_http2() {
     let secure = Secure::new(Limits::default()).await;
     let sandbox = secure.world.sandbox(handler(|request| async move {
         assert_ne!(request.method(), Method::OPTIONS, "the edge answers for the guest");
@@ -143,7 +143,7 @@ async fn browsers_may_ask_over_http2() {
         (answer.status().as_u16(), &answer.headers()["access-control-allow-origin"]),
         (200, &"*".parse().expect("value"))
     );
-    // Ports of users answer for themselves, and what the edge says itself every page may read.
+    // Ports of users handle CORS themselves; the edge's own responses are readable by every page.
     let own = format!("https://{port}-{}.e2b.test/", sandbox.id);
     let answer = within(sender.send_request(request(Method::OPTIONS, &own, &asks))).await.expect("answer");
     assert_eq!((answer.status().as_u16(), answer.headers().get("access-control-allow-origin")), (200, None));
@@ -156,7 +156,7 @@ async fn browsers_may_ask_over_http2() {
 }
 
 #[tokio::test]
-async fn who_does_not_agree_in_time_has_to_go() {
+async fn slow_tls_handshakes_time_out() {
     let limits = Limits { handshake: Duration::from_millis(100), ..Limits::default() };
     let secure = Secure::new(limits).await;
     let mut silent = secure.world.connect().await;
@@ -168,7 +168,7 @@ async fn who_does_not_agree_in_time_has_to_go() {
     let plain = secure.world.ask("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
     assert_eq!(status(&plain), 400);
     assert!(body(&plain).contains("This port speaks TLS"), "{plain}");
-    assert_eq!(body(&secure.ask("localhost", "").await), "the API", "others are served meanwhile");
+    assert_eq!(body(&secure.ask("localhost", "").await), "the API", "others are still served");
 }
 
 #[tokio::test]
@@ -197,7 +197,7 @@ fn write_pair(dir: &Path, name: &str) {
 }
 
 #[tokio::test]
-async fn files_are_read_again_when_they_change() {
+async fn certificate_files_are_reloaded_when_they_change() {
     let dir = tempfile::tempdir().expect("directory");
     write_pair(dir.path(), "api.e2b.test");
     let (certificate, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
@@ -205,7 +205,7 @@ async fn files_are_read_again_when_they_change() {
     let world = World::serving(Some("e2b.test"), Limits::default(), Some(Arc::new(tls))).await;
     let old = trusting(&certificate, &[]);
     connect(&world, old.clone(), "api.e2b.test").await.expect("the first");
-    // Nonsense, or a key of another certificate, changes nothing.
+    // Invalid files, or a key of another certificate, change nothing.
     let kept = std::fs::read(&certificate).expect("read");
     std::fs::write(&certificate, "-----BEGIN").expect("write");
     tokio::time::sleep(OFTEN * 5).await;
@@ -254,7 +254,7 @@ async fn half_an_hour_of_silence_breaks_no_stream() {
     socket.write_all(head.as_bytes()).await.expect("write");
     read_until(&mut socket, "\r\n\r\n").await;
 
-    // Thirty minutes in steps, with real moments between them in which pings are answered.
+    // Thirty minutes in steps, with real time in between for pings.
     for _ in 0..180 {
         tokio::time::pause();
         tokio::time::advance(Duration::from_secs(10)).await;

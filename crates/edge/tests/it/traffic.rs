@@ -1,4 +1,4 @@
-//! What a sandbox wants of requests to its ports: a token, another host, TLS.
+//! Per-sandbox options for requests to its ports: a token, another host, TLS.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn sandbox(world: &World, address: [u8; 4], traffic: Traffic, guest: Handler) ->
 }
 
 #[tokio::test]
-async fn ports_that_are_not_public_want_a_token() {
+async fn private_ports_require_a_token() {
     let world = World::new().await;
     let traffic = Traffic { token: Some(Secret::new("t0ken")), ..Traffic::default() };
     let sandbox = sandbox(&world, [127, 19, 0, 1], traffic, echo());
@@ -49,14 +49,14 @@ async fn ports_that_are_not_public_want_a_token() {
     assert_eq!(counter.opened(), 0, "nothing reached the port");
     let answer = world.get(id, port, "/", "E2B-Traffic-Access-Token: t0ken\r\n").await;
     assert_eq!(status(&answer), 200);
-    assert!(!answer.contains("t0ken"), "the sandbox does not learn it: {answer}");
+    assert!(!answer.contains("t0ken"), "it is not passed to the sandbox: {answer}");
     let guest = world.get(id, 49983, "/health", "E2B-Traffic-Access-Token: whatever\r\n").await;
-    assert_eq!(status(&guest), 200, "the guest has a token of its own");
+    assert_eq!(status(&guest), 200, "the guest has its own token");
     assert!(!guest.contains("whatever"), "{guest}");
 }
 
 #[tokio::test]
-async fn the_sandbox_sees_the_host_it_wants() {
+async fn the_host_header_can_be_replaced() {
     let world = World::new().await;
     let traffic = Traffic { mask_host: Some("localhost:${PORT}".to_owned()), ..Traffic::default() };
     let sandbox = sandbox(&world, [127, 19, 0, 2], traffic, echo());
@@ -69,7 +69,7 @@ async fn the_sandbox_sees_the_host_it_wants() {
     assert!(body(&answer).contains(&format!("host: 49983-{id}.e2b.test")), "{answer}");
 }
 
-/// A server that speaks TLS with a certificate that nobody trusts.
+/// A server that speaks TLS with a self-signed certificate.
 async fn open_tls(address: Ipv4Addr, handler: Handler) -> (u16, AbortOnDropHandle<()>) {
     let made = rcgen::generate_simple_self_signed(vec!["nobody.test".to_owned()]).expect("certificate");
     let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());

@@ -36,7 +36,7 @@ where
     Arc::new(move |request| answer(request).boxed())
 }
 
-/// Answers with what it was asked: method, target and headers, one a line.
+/// Echoes the request: method, target and headers, one per line.
 pub(crate) fn echo() -> Handler {
     handler(|request| async move {
         let mut lines = vec![format!("{} {}", request.method(), request.uri())];
@@ -162,7 +162,7 @@ impl World {
         self.publish_with(id, address, Traffic::default(), guest)
     }
 
-    /// A sandbox with wishes for the traffic to its ports.
+    /// A sandbox with options for the traffic to its ports.
     pub(crate) fn publish_with(&self, id: SandboxId, address: Ipv4Addr, traffic: Traffic, guest: Handler) -> Box {
         let dir = tempfile::tempdir().expect("directory");
         let [traffic_socket, control_socket] = ["traffic", "control"].map(|name| dir.path().join(name));

@@ -34,7 +34,7 @@ impl FakeGuest {
             let listener = UnixListener::bind(path)?;
             let (world, id, frozen) = (world.clone(), id.clone(), frozen.subscribe());
             Ok::<_, std::io::Error>(AbortOnDropHandle::new(tokio::spawn(async move {
-                // Ends with its connections: a guest that is gone answers nobody.
+                // Ends with its connections: a destroyed guest does not respond.
                 let mut connections = tokio::task::JoinSet::new();
                 while let Ok((stream, _)) = listener.accept().await {
                     connections.spawn(answer(stream, world.clone(), id.clone(), is_control, frozen.clone()));

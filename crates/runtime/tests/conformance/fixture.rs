@@ -93,7 +93,7 @@ impl Fixture {
         match &mut self.world {
             World::Fake(world) => self.isolations = world.open(),
             World::Native(world) => {
-                // A stand-in, for as long as the old one is taken apart.
+                // A placeholder while the old one is dropped.
                 let old = std::mem::replace(&mut self.isolations, FakeWorld::empty());
                 self.isolations = world.restart(old).await;
             }
@@ -125,7 +125,7 @@ impl Fixture {
         }
     }
 
-    /// Everything of sandboxes that exists on the machine, by its own means and not by the backend's.
+    /// Everything of sandboxes that exists on the machine, found without the backend.
     pub(crate) async fn leftovers(&self) -> Vec<String> {
         match &self.world {
             World::Fake(world) => world.leftovers(),

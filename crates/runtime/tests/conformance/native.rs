@@ -69,7 +69,7 @@ fn example(name: &str) -> PathBuf {
     profile.join("examples").join(name)
 }
 
-/// The programs with their libraries, those of the guest included.
+/// The programs with their libraries, including those of the guest.
 async fn make_build(pool: &Pool, build: &BuildId) {
     let new = pool.begin_build(build).await.unwrap();
     let root = new.rootfs().to_owned();
@@ -93,7 +93,7 @@ async fn make_build(pool: &Pool, build: &BuildId) {
 }
 
 impl NativeWorld {
-    /// Sandboxes go on; a new server opens everything again.
+    /// Sandboxes keep running; a new server opens everything again.
     pub(crate) async fn restart(&mut self, before: Isolations) -> Isolations {
         let old = self.host.take().unwrap();
         old.close().await.unwrap();

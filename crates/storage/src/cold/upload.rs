@@ -106,7 +106,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Aborts the upload, if one was begun, in its own task: it continues if nobody waits for it.
+    /// Aborts the upload, if one was begun, in its own task: it continues without a waiter.
     pub(super) fn abort(&mut self) -> Option<JoinHandle<()>> {
         let mut parts = self.parts.take()?;
         let mut in_flight = std::mem::take(&mut self.in_flight);

@@ -1,4 +1,4 @@
-//! Tests: archives that somebody made to do harm. Each is refused, and nothing outside of the disk's `upper` changes.
+//! Tests: malicious archives. Each is refused, and nothing outside of the disk's `upper` changes.
 
 use std::fs;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Cold storage in a directory and in a bucket, and with everything going wrong.
+//! Cold storage in a directory and in a bucket, with all kinds of faults.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -23,7 +23,7 @@ const MIB: usize = 1 << 20;
 struct Place(tempfile::TempDir);
 
 impl Place {
-    /// A disk with a file of random bytes, which no one can compress, and some others.
+    /// A disk with a file of random bytes, which cannot be compressed, and some others.
     fn new(size: usize) -> Self {
         let place = Self(tempfile::Builder::new().prefix("cabana-cold-").tempdir().expect("a directory"));
         place.fill(size);
@@ -138,7 +138,7 @@ async fn a_bucket_keeps_disks() {
     for size in [1000, 16 * MIB, 40 * MIB] {
         let place = Place::new(size);
         let server = Server::start().await;
-        // Somebody else's objects are not ours.
+        // Foreign objects are ignored.
         server.put("some/prefixed/iother-1.json", "{}");
         server.put("some/prefix/readme.txt", "hello");
         server.put("some/prefix/below/iother-1.json", "{}");
@@ -164,7 +164,7 @@ async fn part_of_a_disk_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn damage_is_noticed() {
+async fn damage_is_detected() {
     let place = Place::new(3 * MIB);
     let store = ColdStore::open(&place.directory()).await.expect("a store");
     let (manifest, _) = place.put(&store, 1).await.expect("put");
@@ -184,7 +184,7 @@ async fn damage_is_noticed() {
     }
     fs::remove_file(&data).expect("removed");
     assert!(matches!(place.get(&store, 1).await, Err(Error::ColdMissing { .. })));
-    // An archive that is whole, but not this one.
+    // A complete archive, but another one.
     fs::write(place.path("from/upper/etc/more"), "more").expect("written");
     place.put(&store, 2).await.expect("put");
     fs::copy(place.path("cold/iabcdefghij-2.tar.zst"), &data).expect("copied");
@@ -218,7 +218,7 @@ async fn a_disk_that_cannot_be_packed_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn passing_faults_are_survived() {
+async fn transient_faults_are_retried() {
     let place = Place::new(40 * MIB);
     let server = Server::start().await;
     let store = ColdStore::open(&server.config()).await.expect("a store");
@@ -242,7 +242,7 @@ async fn passing_faults_are_survived() {
         (Call::Get, Fault::HangInBody),
     ];
     for (generation, (call, fault)) in (1..).zip(faults) {
-        // Each of these costs the time after which a request is given up.
+        // Each of these takes a request timeout.
         let times = if matches!(fault, Fault::Hang | Fault::HangInBody) { 1 } else { 2 };
         server.recover();
         server.fail(call, fault, times);
@@ -262,7 +262,7 @@ async fn passing_faults_are_survived() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lasting_faults_end_in_time() {
+async fn permanent_faults_fail_in_time() {
     let place = Place::new(40 * MIB);
     let server = Server::start().await;
     let store = ColdStore::open(&server.config()).await.expect("a store");
@@ -289,7 +289,7 @@ async fn lasting_faults_end_in_time() {
         let error = place.put(store, generation).await.expect_err("it cannot work");
         assert!(begin.elapsed() < Duration::from_secs(25), "{call:?} {fault:?} took {:?}", begin.elapsed());
         assert!(matches!(error, Error::Cold { .. }), "{call:?} {fault:?}: {error:?}");
-        // Nobody waits for that.
+        // Runs without a waiter.
         server.until("the end of what was sent", |s| s.objects().is_empty() && s.uploads() == 0).await;
     }
     server.recover();
@@ -305,7 +305,7 @@ async fn lasting_faults_end_in_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_changes_bytes_is_found_out() {
+async fn a_store_that_changes_bytes_is_detected() {
     let server = Server::start().await;
     let store = ColdStore::open(&server.config()).await.expect("a store");
     for (size, call) in [(40 * MIB, Call::Part), (1000, Call::Put), (40 * MIB, Call::Get)] {
@@ -370,7 +370,7 @@ async fn cancelling_ends_at_once() {
     assert!(matches!(result, Err(Error::Cancelled)), "{result:?}");
 }
 
-/// A store that never answers again keeps nobody who wants something else; what it was sent goes when it answers.
+/// A store that stops responding does not block other operations; its uploads are removed when it responds again.
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelling_does_not_wait_for_a_store_that_is_silent() {
     let place = Place::new(40 * MIB);

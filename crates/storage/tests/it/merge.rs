@@ -57,7 +57,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_becomes_what_the_overlay_shows((under, over) in tree::layers(), mode in 0..=0o7777u32) {
+    fn the_merged_tree_matches_the_overlay((under, over) in tree::layers(), mode in 0..=0o7777u32) {
         let place = Place::new();
         let (upper, root, before) = (place.path("disk/upper"), place.path("root"), place.path("before"));
         tree::make(&root, &under);

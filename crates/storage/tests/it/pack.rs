@@ -123,9 +123,9 @@ fn sockets_are_left_out_and_told() {
     fs::write(place.upper("file"), "data").expect("written");
     let (packed, archive) = place.pack(&Selection::Everything).expect("packed");
     assert_eq!((packed.entries, packed.bytes, packed.skipped), (2, 4, 2));
-    let mut told = packed.skipped_paths;
-    told.sort();
-    assert_eq!(told, ["upper/null", "upper/socket"]);
+    let mut skipped = packed.skipped_paths;
+    skipped.sort();
+    assert_eq!(skipped, ["upper/null", "upper/socket"]);
     place.unpack(&archive).expect("unpacked");
     assert_eq!(fs::read_dir(place.path("to/upper")).expect("listed").count(), 1);
 }

@@ -139,7 +139,7 @@ async fn a_disk_is_limited_measured_and_deleted_without_a_trace() {
     drop(pool);
     assert!(Pool::unmount(data.path()).await.expect("unmounted"));
     assert!(!Pool::unmount(data.path()).await.expect("nothing to do"));
-    // A mount namespace that somebody else made meanwhile may hold the device a little longer.
+    // A mount namespace of another process may hold the device a little longer.
     let end = Instant::now() + Duration::from_secs(20);
     while !loop_devices_of(&data.path().join("pool.img")).is_empty() {
         assert!(Instant::now() < end, "the loop device is still there");

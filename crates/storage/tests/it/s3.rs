@@ -1,4 +1,4 @@
-//! A small object store in memory that speaks enough of S3's protocol, checks what it is sent, and fails in the ways it is told to.
+//! A small in-memory object store with a subset of S3's protocol, which validates requests and injects faults.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
@@ -110,7 +110,7 @@ impl Server {
         self.lock().objects.keys().cloned().collect()
     }
 
-    /// The unfinished ones that the client can know of. One whose beginning it was told too late, on a busy machine, it cannot take back.
+    /// The unfinished uploads that the client can know of. On a busy machine it may learn of one too late to abort it.
     pub(crate) fn uploads(&self) -> usize {
         let inner = self.lock();
         inner.uploads.keys().filter(|id| inner.known.contains(*id)).count()
@@ -179,7 +179,7 @@ async fn answer(State(server): State<Server>, method: Method, uri: Uri, headers:
     };
     server.changed.notify_waiters();
     match fault {
-        Some(Fault::Status(status)) => return plain(status, "<Error><Code>Told</Code></Error>"),
+        Some(Fault::Status(status)) => return plain(status, "<Error><Code>Injected</Code></Error>"),
         Some(Fault::Hang) => std::future::pending().await,
         Some(Fault::Endless) => {
             let chunk = Bytes::from(vec![b'x'; 1 << 20]);

@@ -26,7 +26,7 @@ pub(crate) enum What {
         default_list: bool,
     },
     File(Vec<u8>),
-    /// Gaps and lengths in units of 4 KiB, and how many bytes the file goes on after the last.
+    /// Gaps and lengths in units of 4 KiB, and how many bytes follow the last.
     Sparse(Vec<(u8, u8)>, u32),
     Symlink(Vec<u8>),
     Link(Index),
