@@ -74,8 +74,8 @@ pub struct FileUpload {
     pub url: Option<String>,
 }
 
-/// Body of `POST /v2/templates/{id}/builds/{buildID}`: what to build. At most one of `fromImage`, `fromTemplate` and
-/// `dockerfile` is given; with none it is `fromImage` with E2B's base image.
+/// Body of `POST /v2/templates/{id}/builds/{buildID}`: what to build. At most one of `fromImage`, `fromTemplate` and `dockerfile` is given;
+/// with none it is `fromImage` with E2B's base image.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -113,8 +113,8 @@ pub struct BuildStart {
     /// Cabana: the Dockerfile's `ARG`s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build_args: Option<BTreeMap<String, String>>,
-    /// Cabana: images that were uploaded, as `docker save` or an OCI layout has them, by the names that the build has
-    /// for them. No registry is asked for those.
+    /// Cabana: images that were uploaded, as `docker save` or an OCI layout has them, by the names that the build has for them. No
+    /// registry is asked for those.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<BTreeMap<String, String>>,
 }

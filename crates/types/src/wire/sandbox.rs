@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{SandboxId, Secret};
 
-/// Body of `POST /v2/sandboxes` and `POST /sandboxes`. Numbers are wide so that an absurd one gets an answer that names
-/// its range; unknown fields are ignored, as newer clients send more.
+/// Body of `POST /v2/sandboxes` and `POST /sandboxes`. Numbers are wide so that an absurd one gets an answer that names its
+/// range; unknown fields are ignored, as newer clients send more.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -170,8 +170,7 @@ pub struct ListedSandbox {
     pub state: SandboxState,
     /// Version of the guest contract.
     pub envd_version: String,
-    /// What it is exactly (Cabana): `running`, `pausing`, `paused`, `resuming`, `archiving`, `archived`, `recycled` or
-    /// `failed`.
+    /// What it is exactly (Cabana): `running`, `pausing`, `paused`, `resuming`, `archiving`, `archived`, `recycled` or `failed`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub phase: String,
     /// Since when it is running, asleep or failed (Cabana).
@@ -248,8 +247,7 @@ pub struct SandboxDetail {
     pub pause_mode: Option<String>,
 }
 
-/// Body of connect. Beyond the timeout, clients may name options of a resumed sandbox; one that runs must have them
-/// already.
+/// Body of connect. Beyond the timeout, clients may name options of a resumed sandbox; one that runs must have them already.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
