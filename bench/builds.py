@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times builds of a template from a Dockerfile: everything anew, nothing changed, the last file changed. Beside it, where it is installed, buildah does the same on
+"""Times builds of a template from a Dockerfile: without cache, unchanged, last file changed. If buildah is installed, it does the same on
 the same image, and a shell runs the same commands without any isolation.
 
 usage: bench/builds.py [--count N] [--url URL] [--key KEY]      CABANA=target/release/cabana
@@ -23,7 +23,7 @@ DOCKERFILE = "FROM base\nCOPY first /\n" + "".join(
 
 
 def image(layout: pathlib.Path) -> None:
-    """Busybox as an OCI layout, which both builders begin with."""
+    """Busybox as an OCI layout, the base of both builders."""
     from images import busybox
 
     for name, content in busybox().layout("base").items():
@@ -38,9 +38,9 @@ class Cabana:
         self.layout = layout
         self.environment = {**os.environ, "CABANA_API_URL": chosen.url, "CABANA_API_KEY": chosen.key}
 
-    def build(self, directory, anew=False):
+    def build(self, directory, no_cache=False):
         command = [CABANA, "template", "build", directory, "--name", f"bench-{os.getpid()}", "--image", f"base={self.layout}"]
-        run([*command, *(["--no-cache"] if anew else [])], self.environment)
+        run([*command, *(["--no-cache"] if no_cache else [])], self.environment)
 
     def close(self):
         run([CABANA, "template", "rm", f"bench-{os.getpid()}"], self.environment)
@@ -50,16 +50,16 @@ class Buildah:
     name = "buildah"
 
     def __init__(self, place, layout):
-        # Its overlay driver cannot work on every filesystem; btrfs and vfs are its other ways.
+        # Its overlay driver does not work on every filesystem; btrfs and vfs are alternatives.
         self.flags = ["--root", f"{place}/root", "--runroot", f"{place}/run", "--storage-driver", os.environ.get("STORAGE_DRIVER", "overlay")]
         self.environment = {**os.environ, "BUILDAH_ISOLATION": "chroot"}
         run(["buildah", *self.flags, "pull", f"oci:{layout}:base"], self.environment)
         listed = subprocess.run(["buildah", *self.flags, "images", "-q"], check=True, capture_output=True, text=True)
         run(["buildah", *self.flags, "tag", listed.stdout.split()[0], "localhost/base"], self.environment)
 
-    def build(self, directory, anew=False):
+    def build(self, directory, no_cache=False):
         command = ["buildah", *self.flags, "build", "--layers", "--pull-never", "--tag", "bench"]
-        run([*command, *(["--no-cache"] if anew else []), directory], self.environment)
+        run([*command, *(["--no-cache"] if no_cache else []), directory], self.environment)
 
     def close(self):
         run(["buildah", *self.flags, "rmi", "--all", "--force"], self.environment)
@@ -88,15 +88,15 @@ def main():
                 counts = number > 0
                 (directory / "last").write_text(f"{number}\n")
                 for builder in builders:
-                    with times.take(f"{builder.name}: everything anew", counts):
-                        builder.build(directory, anew=True)
-                    with times.take(f"{builder.name}: nothing changed", counts):
+                    with times.take(f"{builder.name}: without cache", counts):
+                        builder.build(directory, no_cache=True)
+                    with times.take(f"{builder.name}: unchanged", counts):
                         builder.build(directory)
                 (directory / "last").write_text(f"{number} again\n")
                 for builder in builders:
-                    with times.take(f"{builder.name}: the last file changed", counts):
+                    with times.take(f"{builder.name}: last file changed", counts):
                         builder.build(directory)
-                with times.take("a shell: everything anew", counts):
+                with times.take("a shell: without cache", counts):
                     for step in range(STEPS):
                         run(["sh", "-c", COMMAND.format(root=place / "bare", step=step)], os.environ)
         finally:

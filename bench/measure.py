@@ -1,4 +1,4 @@
-"""What the benchmarks have in common: a client of the server, taking times, and showing them."""
+"""Common parts of the benchmarks: client, timing, output."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "python"))
 from wire import Client  # noqa: E402
 
-# Runs that are not counted, because everything is cold in them.
+# Warm-up runs that are not counted.
 WARM_UP = 3
 
 
@@ -31,7 +31,7 @@ def client(chosen: argparse.Namespace) -> Client:
 
 
 class Times:
-    """Times by name, in the order in which they were first taken."""
+    """Durations by name, in order of first use."""
 
     def __init__(self):
         self.all: dict[str, list[float]] = {}
@@ -47,7 +47,7 @@ class Times:
         self.all.setdefault(name, []).append(seconds)
 
     def show(self, title: str, against: dict[str, str]) -> None:
-        """A table. `against` says with which other row a row is compared."""
+        """Prints a table. `against` maps a row to its baseline."""
         print(f"{title:48}{'p50':>10}{'p99':>10}")
         for name, values in self.all.items():
             middle = statistics.median(values)

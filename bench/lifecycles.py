@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Times whole lives of sandboxes (create → first output → kill) through the API of a running server, beside bare sandboxes of the same kernel.
+"""Times whole lifecycles of sandboxes (create → first output → kill) through the API of a running server, compared with bare sandboxes on the same kernel.
 
-usage: bench/lives.py [--count N] [--url URL] [--key KEY]
+usage: bench/lifecycles.py [--count N] [--url URL] [--key KEY]
 """
 
 import json
@@ -13,11 +13,11 @@ import tempfile
 
 from measure import WARM_UP, Times, client, options
 
-WHOLE = "cabana: whole life"
+WHOLE = "cabana: whole lifecycle"
 
 
 def floors(directory):
-    """Programs that make a sandbox, run `true` in it and take it away."""
+    """Programs that create a sandbox, run `true` in it and remove it."""
     yield "unshare (all namespaces)", ["unshare", "-Urmpiunf", "--mount-proc", "true"]
     if shutil.which("bwrap"):
         yield "bubblewrap", ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"]
@@ -33,11 +33,11 @@ def floors(directory):
 
 
 def main():
-    chosen = options(__doc__, "lives", 100)
+    chosen = options(__doc__, "lifecycles", 100)
     server, times = client(chosen), Times()
     with tempfile.TemporaryDirectory() as directory:
         bare = list(floors(directory))
-        # In turns, so that whatever else the machine does meets all of them alike.
+        # Alternating, so that other load affects all of them alike.
         for number in range(chosen.count + WARM_UP):
             counts = number >= WARM_UP
             with times.take(WHOLE, counts):
@@ -50,7 +50,7 @@ def main():
             for name, command in bare:
                 with times.take(name, counts):
                     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    times.show(f"{chosen.count} lives, milliseconds", {WHOLE: bare[-1][0]})
+    times.show(f"{chosen.count} lifecycles, milliseconds", {WHOLE: bare[-1][0]})
 
 
 if __name__ == "__main__":
