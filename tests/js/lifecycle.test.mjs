@@ -1,4 +1,4 @@
-// The life of a sandbox through the JS SDK.
+// The lifecycle of a sandbox through the JS SDK.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'

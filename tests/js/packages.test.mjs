@@ -1,4 +1,4 @@
-// What a build by the JS SDK fetches: packages, repositories, and images of registries with and without a password. The registries on loopback
+// Downloads of builds by the JS SDK: packages, repositories, and images of registries with and without a password. The registries on loopback
 // are named by CABANA_TEST_OPEN and CABANA_TEST_CLOSED.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

@@ -1,4 +1,4 @@
-// Sleeping, waking, snapshots and forks through the JS SDK.
+// Pause, resume, snapshots and forks through the JS SDK.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
@@ -15,7 +15,7 @@ async function everything(paginator) {
   return found
 }
 
-test('pause keeps memory, connect wakes', () =>
+test('pause keeps memory, connect resumes', () =>
   withSandbox(async (sandbox) => {
     const before = await boot(sandbox)
     const command = await sandbox.commands.run('sleep 1000', { background: true, timeoutMs: 0 })
@@ -35,7 +35,7 @@ test('pause keeps memory, connect wakes', () =>
     assert.ok((await again.commands.list()).some((process) => process.pid === command.pid))
   }))
 
-test('a pause of the disk alone boots afresh', () =>
+test('a disk-only pause boots again', () =>
   withSandbox(async (sandbox) => {
     const before = await boot(sandbox)
     await sandbox.files.write('kept', 'content')
@@ -45,7 +45,7 @@ test('a pause of the disk alone boots afresh', () =>
     assert.notEqual(await boot(sandbox), before)
   }))
 
-test('the timeout pauses, a touch wakes', () =>
+test('the timeout pauses, a request resumes', () =>
   withSandbox(
     async (sandbox) => {
       assert.deepEqual((await Sandbox.getInfo(sandbox.sandboxId)).lifecycle, { onTimeout: 'pause', autoResume: true })
@@ -58,7 +58,7 @@ test('the timeout pauses, a touch wakes', () =>
     { lifecycle: { onTimeout: 'pause', autoResume: true } },
   ))
 
-test('without auto-resume it sleeps on', () =>
+test('without auto-resume it stays paused', () =>
   withSandbox(
     async (sandbox) => {
       assert.deepEqual((await Sandbox.getInfo(sandbox.sandboxId)).lifecycle, { onTimeout: 'pause', autoResume: false })
@@ -116,7 +116,7 @@ test('forks', () =>
     for (const count of [0, 21]) await assert.rejects(async () => sandbox.fork({ count }), /count/i)
   }))
 
-test('what has ended cannot sleep', async () => {
+test('ended sandboxes cannot be paused', async () => {
   const sandbox = await Sandbox.create({ timeoutMs: 60_000 })
   await sandbox.kill()
   await assert.rejects(sandbox.pause(), NotFoundError)

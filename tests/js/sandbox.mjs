@@ -1,4 +1,4 @@
-// What every JS test needs: a fresh sandbox that is killed afterwards, and waiting with a deadline. The SDK finds the server by E2B_API_URL,
+// Helpers of all JS tests: a new sandbox that is killed afterwards, and waiting with a deadline. The SDK finds the server by E2B_API_URL,
 // E2B_SANDBOX_URL and E2B_API_KEY.
 import { Sandbox } from 'e2b'
 

@@ -1,4 +1,4 @@
-// The whole public surface of the JS SDK: every method is called by a test, or belongs to what is not there yet and then fails with a clear
+// The whole public API of the JS SDK: every method is called by a test, or is unsupported and then fails with a clear
 // error of the SDK.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ const CALLED = {
   Sandbox: {
     lifecycle: 'list create connect kill getInfo getMetrics setTimeout isRunning',
     files: 'uploadUrl downloadUrl',
-    sleep: 'pause betaPause createSnapshot listSnapshots deleteSnapshot fork',
+    pause: 'pause betaPause createSnapshot listSnapshots deleteSnapshot fork',
     surface: 'getHost getFullInfo',
   },
   Commands: { commands: 'list sendStdin closeStdin kill connect run' },
@@ -22,7 +22,7 @@ const CALLED = {
   Filesystem: { files: 'read write list makeDir rename remove exists getInfo watchDir', surface: 'writeFiles' },
   WatchHandle: { files: 'stop' },
   SandboxPaginator: { lifecycle: 'nextItems' },
-  SnapshotPaginator: { sleep: 'nextItems' },
+  SnapshotPaginator: { pause: 'nextItems' },
   Git: {
     git:
       'clone init remoteAdd remoteGet status branches createBranch checkoutBranch deleteBranch add commit reset restore push pull' +
@@ -37,7 +37,7 @@ const CALLED = {
   },
 }
 
-// Asks no server, or is private in TypeScript, which leaves no trace of that here.
+// Client-side only, or private in TypeScript, which is not visible here.
 const LOCAL = {
   Sandbox: 'getMcpUrl resolveApiOpts fileUrl createSandbox forkSandbox connectSandbox resolveOpts',
   Commands: 'start',
@@ -91,7 +91,7 @@ const LATER = {
 }
 for (const table of [CALLED, LOCAL]) table.TemplateBase = table.Template
 
-// Reads a file that only sandboxes with an MCP gateway have; starting one is refused when the sandbox is made.
+// Reads a file that only sandboxes with an MCP gateway have; starting one is refused at creation.
 const WITHOUT_GATEWAY = { Sandbox: 'getMcpToken' }
 
 function methods(of) {
@@ -157,7 +157,7 @@ test('the named test calls it', () => {
   }
 })
 
-test('what no other test calls', () =>
+test('not covered by other tests', () =>
   withSandbox(async (sandbox) => {
     assert.ok(sandbox.getHost(8080).startsWith(`8080-${sandbox.sandboxId}.`))
     assert.equal((await Sandbox.getFullInfo(sandbox.sandboxId)).sandboxId, sandbox.sandboxId)
@@ -180,7 +180,7 @@ test('what no other test calls', () =>
 const ours = [e2b.SandboxError, e2b.TemplateError, e2b.BuildError, e2b.VolumeError, e2b.SecretError].filter(Boolean)
 
 for (const [name, calls] of Object.entries(LATER)) {
-  test(`what is not there yet says so: ${name}`, { timeout: 60_000 }, () =>
+  test(`unsupported methods fail clearly: ${name}`, { timeout: 60_000 }, () =>
     withSandbox(async (sandbox) => {
       if (process.env.E2B_API_URL) process.env.E2B_VOLUME_API_URL = process.env.E2B_API_URL
       for (const [method, call] of Object.entries(calls)) {

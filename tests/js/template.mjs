@@ -1,11 +1,11 @@
-// What tests of templates need beside sandbox.mjs: names, and sandboxes of what was built.
+// Helpers for tests of templates: names, and sandboxes of templates.
 import { randomBytes } from 'node:crypto'
 import { after } from 'node:test'
 import { Sandbox } from 'e2b'
 
 const API = { url: process.env.E2B_API_URL ?? `https://api.${process.env.E2B_DOMAIN}`, key: process.env.E2B_API_KEY }
 const made = []
-// A name that no other test uses; its template is deleted at the end.
+// A unique name; its template is deleted at the end.
 export const name = (stem) => {
   made.push(`${stem}-${randomBytes(4).toString('hex')}`)
   return made.at(-1)
@@ -27,5 +27,5 @@ export async function inside(template, use) {
     await sandbox.kill()
   }
 }
-// The lines that a command of root says.
+// Output lines of a command run as root.
 export const shown = async (sandbox, command) => (await sandbox.commands.run(command, { user: 'root' })).stdout.split('\n').slice(0, -1)

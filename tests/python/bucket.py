@@ -1,4 +1,4 @@
-"""A service that speaks as much of S3's protocol as cold storage needs, and that can be told to fail."""
+"""An S3 service with as much of the protocol as cold storage needs, and fault injection."""
 
 import hashlib
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -10,7 +10,7 @@ DATE = "Mon, 02 Jan 2006 15:04:05 GMT"
 
 
 class Bucket(faulty.Faulty):
-    """`fault` is what it does wrong: `refuse` writes, `hang` on them, `shorten` or `spoil` what is read."""
+    """`fault`: `refuse` writes, `hang` on them, `shorten` or `spoil` reads."""
 
     def __init__(self):
         self.objects: dict[str, bytes] = {}
@@ -66,7 +66,7 @@ class Bucket(faulty.Faulty):
                 return f"<ListBucketResult><IsTruncated>false</IsTruncated>{rows}</ListBucketResult>".encode()
 
             def tell(self, status: int, body: bytes = b"", tag: bytes | None = None, headers: dict | None = None):
-                """With what clients keep an object by."""
+                """Responds with the object's checksum headers."""
                 about = {"Last-Modified": DATE, "ETag": '"' + hashlib.md5(tag or b"").hexdigest() + '"'}
                 self.answer(status, body, {**about, **(headers or {})})
 

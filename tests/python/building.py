@@ -1,4 +1,4 @@
-"""Builds templates as people do, with `cabana template build`, and reads what a build says about itself."""
+"""Builds templates with `cabana template build`, and reads build logs."""
 
 import os
 import re
@@ -28,7 +28,7 @@ class Step:
 
 @dataclass
 class Build:
-    """A build as the API tells of it."""
+    """A build as the API shows it."""
 
     template: str
     id: str
@@ -54,7 +54,7 @@ class Build:
 
 @dataclass
 class Done:
-    """What `cabana template build` did."""
+    """Result of `cabana template build`."""
 
     code: int
     out: str
@@ -63,7 +63,7 @@ class Done:
 
 
 def context(directory: Path, **files: str | bytes) -> Path:
-    """A directory to build from. `Dockerfile="…"`; other names with their paths by a dictionary."""
+    """A build context. `Dockerfile="…"`; pass other paths by a dictionary."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         path = directory / name
@@ -79,12 +79,12 @@ class Builder:
         self.sandboxes: list[Sandbox] = []
 
     def name(self, stem: str = "t") -> str:
-        """A name that no other test uses; it is deleted at the end."""
+        """A unique template name; the template is deleted at the end."""
         self.names.append(f"{stem}-{os.urandom(4).hex()}")
         return self.names[-1]
 
     def copied(self, name: str, into: Path) -> Path:
-        """One of the Dockerfiles with all that belongs to it, to be changed."""
+        """A copy of one of the example Dockerfiles with its context."""
         return Path(shutil.copytree(DOCKERFILES / name, into / name, symlinks=True))
 
     @property
@@ -97,7 +97,7 @@ class Builder:
         return subprocess.run([CABANA, *arguments], **options)
 
     def start(self, directory: Path, name: str, *options: str) -> subprocess.Popen:
-        """Begins a build and does not wait for it."""
+        """Starts a build without waiting for it."""
         return subprocess.Popen(
             [CABANA, "template", "build", directory, "--name", name, *options],
             env=self.environment,
@@ -114,7 +114,7 @@ class Builder:
         return Done(done.returncode, done.stdout, done.stderr, time.monotonic() - started)
 
     def build(self, directory: Path, name: str, *options: str) -> Build:
-        """Builds and expects it to succeed."""
+        """Builds and expects success."""
         done = self.attempt(directory, name, *options)
         assert done.code == 0, done.out + done.err
         built = self.last(name)
@@ -122,7 +122,7 @@ class Builder:
         return built
 
     def fail(self, directory: Path, name: str, *options: str, code: int = 1) -> tuple[Done, Build | None]:
-        """Builds and expects it to fail in an orderly way."""
+        """Builds and expects a clean failure."""
         done = self.attempt(directory, name, *options)
         assert done.code == code, done
         return done, self.last(name) if self.details(name).status == 200 else None
@@ -165,7 +165,7 @@ class Builder:
         return eventually(over, within, every=0.1, what="the build ends")
 
     def says(self, name: str, text: str, within: float = 60.0) -> Build:
-        """Waits until the log of the newest build has this text."""
+        """Waits until the log of the newest build contains a text."""
         found = lambda: (b := self.last(name)) and text in b.log and b
         return eventually(found, within, every=0.05, what=f"the log says {text!r}")
 
@@ -176,7 +176,7 @@ class Builder:
         return {row["tag"]: row["buildID"] for row in answer.json}
 
     def sandbox(self, template: str, **options) -> Sandbox:
-        """One of this template; it is killed at the end."""
+        """A sandbox of the template; killed at the end."""
         self.sandboxes.append(Sandbox.create(template, **{"timeout": 120, **options}))
         return self.sandboxes[-1]
 

@@ -1,5 +1,5 @@
-"""Threads that each put one sandbox after another through everything that can be done to it, while the server is killed and started
-again. What was acknowledged is written down here, and compared with what is there."""
+"""Threads that put one sandbox after another through every operation, while the server is killed and restarted.
+Acknowledged changes are recorded, and compared with the actual state."""
 
 import random
 import threading
@@ -9,7 +9,7 @@ from wire import Box, StreamError
 
 
 class Gate:
-    """Lets the work go on, or holds it up where nothing is under way."""
+    """Lets workers continue, or stops them between operations."""
 
     def __init__(self, workers: int):
         self.changed, self.workers = threading.Condition(), workers
@@ -21,19 +21,19 @@ class Gate:
             self.changed.notify_all()
 
     def hold(self, within: float) -> None:
-        """Closes it and waits until all work stands still."""
+        """Closes it and waits until all workers are stopped."""
         with self.changed:
             self.open = False
-            assert self.changed.wait_for(lambda: self.waiting == self.workers, within), "the work does not come to rest"
+            assert self.changed.wait_for(lambda: self.waiting == self.workers, within), "the workers do not stop"
 
     def leave(self) -> None:
-        """One worker less."""
+        """Removes a worker."""
         with self.changed:
             self.workers -= 1
             self.changed.notify_all()
 
     def pass_through(self) -> bool:
-        """Waits until it is open and the server is up; `False` when all is over."""
+        """Waits until it is open and the server runs; `False` at the end."""
         with self.changed:
             self.waiting += 1
             self.changed.notify_all()
@@ -43,14 +43,14 @@ class Gate:
 
 
 class Worker(threading.Thread):
-    """Owns one sandbox at a time; nobody else touches it."""
+    """Owns one sandbox at a time."""
 
     def __init__(self, life: Life, gate: Gate, seed: int, mark: dict[str, str]):
         super().__init__()
         self.life, self.gate, self.random, self.mark = life, gate, random.Random(seed), mark
         self.box: Box | None = None
         self.files: dict[str, str] = {}
-        self.unsure: set[str] = set()  # written to without an answer: with any content, or not there
+        self.unsure: set[str] = set()  # written without acknowledgement: any content, or absent
         self.killed: list[str] = []
         self.problems: list[str] = []
         self.did: dict[str, int] = {}
@@ -64,27 +64,27 @@ class Worker(threading.Thread):
             self.gate.leave()
 
     def work(self) -> None:
-        deeds = [self.write] * 4 + [self.pause, self.rest, self.wake, self.wake, self.wake, self.snapshot, self.fork, self.archive, self.end]
+        operations = [self.write] * 4 + [self.pause, self.pause_disk, self.resume, self.resume, self.resume, self.snapshot, self.fork, self.archive, self.end]
         while self.gate.pass_through() and not self.problems:
-            deed = self.random.choice(deeds) if self.box else self.begin
+            operation = self.random.choice(operations) if self.box else self.begin
             try:
-                deed()
-                self.did[deed.__name__] = self.did.get(deed.__name__, 0) + 1
+                operation()
+                self.did[operation.__name__] = self.did.get(operation.__name__, 0) + 1
             except Refused as refused:
-                # Asleep already, or awake: as the dice had it. Everything else must work.
+                # Already paused or already running. Everything else must work.
                 if refused.status != 409:
-                    self.problems.append(f"{deed.__name__} of {self.box}: {refused}")
+                    self.problems.append(f"{operation.__name__} of {self.box}: {refused}")
             except StreamError as error:
-                # The edge says so of a sandbox that sleeps; anything else is the server's death.
+                # The edge says so of a paused sandbox; anything else is caused by the crash.
                 if error.code.startswith("HTTP"):
                     if "paused" not in error.message:
-                        self.problems.append(f"{deed.__name__} of {self.box}: {error}")
+                        self.problems.append(f"{operation.__name__} of {self.box}: {error}")
                 else:
                     self.cut += 1
             except GONE:
                 self.cut += 1
             except AssertionError as wrong:
-                self.problems.append(f"{deed.__name__} of {self.box}: {wrong}")
+                self.problems.append(f"{operation.__name__} of {self.box}: {wrong}")
 
     def compare(self, box: Box) -> None:
         found = self.life.files(box)
@@ -107,10 +107,10 @@ class Worker(threading.Thread):
     def pause(self) -> None:
         self.life.pause(self.box)
 
-    def rest(self) -> None:
+    def pause_disk(self) -> None:
         self.life.pause(self.box, memory=False)
 
-    def wake(self) -> None:
+    def resume(self) -> None:
         self.life.connect(self.box)
         self.compare(self.box)
 

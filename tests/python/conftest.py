@@ -1,4 +1,4 @@
-"""Starts one server for the whole run, watches its log, and checks at the end that nothing of any sandbox is left in the world."""
+"""Starts one server for the whole run, checks its log, and checks at the end that nothing of any sandbox is left."""
 
 import os
 from pathlib import Path
@@ -30,7 +30,7 @@ def resolver() -> NameServer:
 
 @pytest.fixture(scope="session")
 def registries(tmp_path_factory):
-    """What the server may pull from."""
+    """Registries that the server may pull from."""
     registries = Registries(tmp_path_factory.mktemp("registries"))
     yield registries
     registries.close()
@@ -38,7 +38,7 @@ def registries(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def configuration(registries, tmp_path_factory) -> str:
-    """The server's configuration file: what no environment variable can say."""
+    """Configuration file of the server, for settings without an environment variable."""
     path = tmp_path_factory.mktemp("server") / "config.toml"
     path.write_text(registries.configuration())
     return str(path)
@@ -47,7 +47,7 @@ def configuration(registries, tmp_path_factory) -> str:
 @pytest.fixture(scope="session")
 def server(request):
     if handle := os.environ.get("CABANA_TEST_SERVER"):
-        # Another run has started it and looks after it: see test_tls.py and other_sdk.py.
+        # Another run has started it: see test_tls.py and other_sdk.py.
         domain = os.environ.get("E2B_DOMAIN")
         secure = {"CABANA_TLS_MODE": "internal", "CABANA_DOMAIN": domain.rsplit(":", 1)[0]} if domain else {}
         server = Server.attached(DATA, handle, **secure)
@@ -56,7 +56,7 @@ def server(request):
         return
     resolver = request.getfixturevalue("resolver")
     configuration = request.getfixturevalue("configuration")
-    # A start command that never becomes ready is waited for less long than people would.
+    # Shorter than the default, for start commands that never become ready.
     server = Server(DATA, CABANA_RESOLVERS=resolver.address, CABANA_CONFIG=configuration, CABANA_READY_SECONDS="20")
     server.start(within=1200)  # the first start on a machine builds the base system
     try:
@@ -76,13 +76,13 @@ def server(request):
 
 @pytest.fixture
 def world(server):
-    """The world without sandboxes; `world.assert_restored()` compares."""
+    """State of the machine without sandboxes; `world.assert_restored()` compares."""
     return server.idle
 
 
 @pytest.fixture(autouse=True)
 def log(server):
-    """Fails a test during which the server logged an error that the test did not announce with `log.append(text)`."""
+    """Fails a test during which the server logged an error that was not announced with `log.append(text)`."""
     offset, expected = server.log_size(), []
     yield expected
     errors = [line for line in server.errors_since(offset) if not any(text in line for text in expected)]
@@ -98,7 +98,7 @@ def api(server) -> Client:
 
 @pytest.fixture
 def boxes(api, server):
-    """Makes sandboxes over the wire; they are killed at the end."""
+    """Creates sandboxes over the wire; they are killed at the end."""
     made: list[Box] = []
 
     def make(**fields) -> Box:
@@ -114,7 +114,7 @@ def boxes(api, server):
 
 @pytest.fixture
 def sandboxes(server):
-    """Makes sandboxes with the SDK; they are killed at the end."""
+    """Creates sandboxes with the SDK; they are killed at the end."""
     made: list[Sandbox] = []
 
     def make(*args, **options) -> Sandbox:
@@ -141,14 +141,14 @@ def builder(server):
 
 @pytest.fixture
 def internet(resolver):
-    """Names of package registries can be resolved meanwhile."""
+    """Allows names of package registries to be resolved during the test."""
     with resolver.passing_on():
         yield
 
 
 @pytest.fixture
 def well(registries):
-    """The registries, which are well again afterwards."""
+    """The registries; faults are cleared afterwards."""
     yield registries
     registries.mend()
 

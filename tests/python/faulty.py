@@ -1,4 +1,4 @@
-"""An HTTP service on loopback that does things wrong when told to."""
+"""An HTTP service on loopback with fault injection."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -8,11 +8,11 @@ class Quiet(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_):
-        pass  # whoever asked has gone away
+        pass  # the client has disconnected
 
 
 class Faulty:
-    """`fault` is what it does wrong; `met` says that somebody met with it."""
+    """`fault` is the injected fault; `met` is set when a request hits it."""
 
     def __init__(self, handler: type[BaseHTTPRequestHandler]):
         self.fault = ""
@@ -41,12 +41,12 @@ class Faulty:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request of such a service."""
+    """A request to such a service."""
 
     protocol_version = "HTTP/1.1"
 
     def hang(self, service: Faulty) -> None:
-        """Answers nothing until the service is mended, and then neither."""
+        """Does not respond until the fault is cleared, and closes then."""
         service.met.set()
         service.released.wait(120)
         self.close_connection = True

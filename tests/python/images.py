@@ -1,4 +1,4 @@
-"""Images for the tests: busybox, a small Debian, and ones that are made to be difficult. What they are made of is fetched once (tests/.cache)."""
+"""Images for the tests: busybox, a small Debian, and difficult ones. Their contents are downloaded once (tests/.cache)."""
 
 import os
 import platform
@@ -24,7 +24,7 @@ def busybox_program() -> bytes:
 
 @cache
 def busybox_layer() -> Layer:
-    """One program under all its names, by hard links as in the image that everybody knows."""
+    """One program with hard links for all its names, as in the official image."""
     program = busybox_program()
     applets = subprocess.run([CACHE / "busybox/bin/busybox", "--list"], capture_output=True, text=True, check=True)
     entries: dict = {
@@ -55,7 +55,7 @@ def busybox() -> Image:
 
 
 def service() -> Image:
-    """Knows by itself how it wants to run: user, directory, environment, command, check and port."""
+    """An image with defaults: user, directory, environment, command, health check and port."""
     page = Layer.of({"srv": None, "srv/index.html": "served by the image\n", "srv/who": "the image\n"})
     return image(
         [busybox_layer(), page],
@@ -71,7 +71,7 @@ def service() -> Image:
 
 
 def layered() -> Image:
-    """Later layers take away what earlier ones put there, and put other things in its place. In Docker's own format."""
+    """Later layers remove and replace files of earlier ones. In Docker's own format."""
     first = {
         "d": None,
         "d/a": "1",
@@ -90,7 +90,7 @@ def layered() -> Image:
 
 
 def debian() -> Image:
-    """Debian with `apt`, without anything else: no user, no curl, no certificates."""
+    """Debian with only `apt`: no user, no curl, no certificates."""
     archive = CACHE / f"debian-{ARCHITECTURE}.tar"
     if not archive.exists():
         making = archive.with_suffix(f".{os.getpid()}.tar")
@@ -106,8 +106,8 @@ def debian() -> Image:
 
 
 class Registries:
-    """Everything that the server under test may pull from. Fronts are there from the start, because the server's configuration names them; the
-    real registries and what is in them are made at the first need."""
+    """All registries that the server under test may use. Fronts exist from the start, because the server's configuration names them; the
+    real registries and their contents are created on first use."""
 
     def __init__(self, directory: Path):
         self.directory = directory
@@ -120,7 +120,7 @@ class Registries:
         self.pushed: set[str] = set()
 
     def configuration(self) -> str:
-        """For the server. Nothing is at registry.test, and nothing is asked of Docker's own registry: both have a mirror here."""
+        """For the server. registry.test does not exist and Docker Hub is not contacted: both have a mirror here."""
         hosts = {front.host: "plain_http = true, internal = true" for front in (self.open, self.closed, self.tokens)}
         hosts |= {host: f'mirrors = ["{self.mirror.url}"]' for host in ("docker.io", "registry.test")}
         lines = "\n".join(f'"{host}" = {{ {what} }}' for host, what in hosts.items())
@@ -135,14 +135,14 @@ class Registries:
         return self.open, self.closed, self.tokens, self.mirror
 
     def with_password(self) -> Registry:
-        """The real registry, which wants a password. It has `team/private:1`."""
+        """A registry with a password. It has `team/private:1`."""
         if self.closed_real is None:
             self.closed_real = Registry(self.directory / "closed", password=True)
             busybox().push(self.closed_real.url, "team/private", "1", (USER, PASSWORD))
         return self.closed_real
 
     def has(self, *names: str) -> "Registries":
-        """Makes sure that these are in the registry."""
+        """Ensures that these images are in the registry."""
         for name in names:
             if name in self.pushed:
                 continue

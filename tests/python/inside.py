@@ -1,6 +1,6 @@
 """Small programs that the tests run inside a sandbox. They use Python's standard library only."""
 
-# An HTTP server that answers every request with what it got, and remembers every path (GET /seen).
+# An HTTP server that echoes requests as JSON, and records every path (GET /seen).
 ECHO = r"""
 import http.server, json, sys
 seen = []

@@ -1,4 +1,4 @@
-"""What can be done to a sandbox besides using it, over the wire, with a fresh connection for each request: the server may just have died."""
+"""Lifecycle operations over the wire, with a new connection for each request because the server may have been restarted."""
 
 import shlex
 import time
@@ -8,13 +8,13 @@ from server import Server
 from waiting import eventually
 from wire import Answer, Box, StreamError
 
-# What a client sees of a server that dies under its request.
+# Errors that a client sees when the server dies during its request.
 GONE = (OSError, StreamError, EOFError)
 HOME = "/home/user/kept"
 
 
 class Refused(Exception):
-    """An answer that is not the wanted one."""
+    """An unexpected status."""
 
     def __init__(self, answer: Answer):
         super().__init__(f"{answer.status} {answer.body[:400].decode(errors='replace')}")
@@ -22,7 +22,7 @@ class Refused(Exception):
 
 
 class Life:
-    """Asks one server."""
+    """A client of one server."""
 
     def __init__(self, server: Server, timeout: float = 30.0):
         self.server, self.timeout = server, timeout
@@ -33,7 +33,7 @@ class Life:
             answer = client.request(method, path, body)
         except EOFError as error:
             raise OSError(str(error)) from error
-        except Exception as error:  # http.client has its own family of errors for a connection that breaks
+        except Exception as error:  # http.client has its own exceptions for broken connections
             raise OSError(repr(error)) from error
         finally:
             client.close()
@@ -119,10 +119,10 @@ class Life:
     def boot(self, box: Box) -> str:
         return self.run(box, "cat /proc/sys/kernel/random/boot_id")
 
-    # The whole
+    # The whole server
 
     def assert_whole(self, within: float = 10.0) -> float:
-        """Waits until the world is as the server remembers it, and its archives are those of archived sandboxes. Answers how long it took."""
+        """Waits until the machine matches the store, and archives match archived sandboxes. Returns how long it took."""
         started, last = time.monotonic(), []
 
         def same() -> bool:
@@ -136,6 +136,6 @@ class Life:
         return time.monotonic() - started
 
     def archives(self) -> set[str]:
-        """Sandboxes of which something is in cold storage."""
+        """Sandboxes with objects in cold storage."""
         place = self.server.data / "archive"
         return {path.name[:21] for path in place.rglob("*") if path.is_file()} if place.exists() else set()

@@ -1,4 +1,4 @@
-"""How much of the machine others take, so that what is promised about time can be asked for on a busy machine too."""
+"""Share of the CPUs used by other programs, so that timing can be asserted on a busy machine."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Load:
-    """Tells again and again what share of the machine was left to a server and its sandboxes since the last time."""
+    """Reports the share of the CPUs that was available to a server and its sandboxes since the last call."""
 
     def __init__(self, server):
         self.pid = server.pid
@@ -19,7 +19,7 @@ class Load:
         self.last = self.now()
 
     def now(self) -> tuple[float, float, float]:
-        """Seconds that the CPUs had, that all used of them, and that the server and its sandboxes used."""
+        """Seconds of CPU capacity, used by all, and used by the server and its sandboxes."""
         values = [int(value) / TICKS for value in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
         idle = values[3] + values[4]
         text = self.usage.read_text()

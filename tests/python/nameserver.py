@@ -1,5 +1,5 @@
 """A name server on loopback that knows few names. The server under test forwards sandboxes' queries to one, so that no query leaves the
-machine; clients of a TLS domain find it by another. While packages are installed in a build, it passes on what it does not know."""
+machine; clients of a TLS domain use another. While packages are installed in a build, it forwards other queries."""
 
 import os
 import re
@@ -16,10 +16,10 @@ ADDRESS = "192.0.2.53"
 
 class NameServer:
     def __init__(self, knows: Callable[[str], str | None] = {KNOWN: ADDRESS}.get, network: int = 53):
-        """`knows` gives the address of a name; `network` keeps several name servers of one run apart."""
+        """`knows` returns the address of a name; `network` separates the name servers of one run."""
         self.knows = knows
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        # Every address of 127.0.0.0/8 is this machine's, so several runs do not meet at port 53.
+        # All of 127.0.0.0/8 is local, so concurrent runs do not conflict at port 53.
         self.address = f"127.{network}.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
         self.socket.bind((self.address, 53))
         self.asked: list[str] = []
@@ -28,7 +28,7 @@ class NameServer:
 
     @contextmanager
     def passing_on(self) -> Iterator[None]:
-        """Meanwhile it asks the machine's own name servers for names that it does not know."""
+        """Forwards unknown names to the machine's own name servers within the block."""
         self.others = re.findall(r"^nameserver\s+(\d+\.\d+\.\d+\.\d+)", Path("/etc/resolv.conf").read_text(), re.M)
         try:
             yield

@@ -26,7 +26,7 @@ def sandbox():
     sandbox.kill()
 
 
-def test_life():
+def test_lifecycle():
     tag = uuid.uuid4().hex
     sandbox = Sandbox.create("base", timeout=60, metadata={"run": tag})
     info = sandbox.get_info()
@@ -55,7 +55,7 @@ def test_commands(sandbox):
     sandbox.commands.send_stdin(handle.pid, "typed\n")
     again = sandbox.commands.connect(handle.pid)
     assert again.kill() is True
-    # To their ends: this SDK can hang where a stream that was left in the middle is collected while another request begins.
+    # Read to the end: this SDK can hang if an unfinished stream is collected while another request starts.
     for stream in (handle, again):
         with pytest.raises(CommandExitException):
             stream.wait()
@@ -127,7 +127,7 @@ def test_templates():
     assert listed.total >= 1 and listed.page == 1 and listed.items
 
 
-def test_sleep(sandbox):
+def test_pause(sandbox):
     sandbox.files.write("kept", "content")
     sandbox.pause()
     assert not sandbox.is_running()
@@ -150,7 +150,7 @@ def test_clone(sandbox):
     clones = Sandbox.clone(sandbox.sandbox_id, count=2, timeout=60)
     assert len({clone.sandbox_id for clone in clones.sandboxes} | {sandbox.sandbox_id}) == 3
     for clone in clones.sandboxes:
-        # This SDK sends no routing headers for clones, so that their ports are reached by a domain only; test_snapshots.py reads their files.
+        # This SDK sends no routing headers for clones, so their ports need a domain; test_snapshots.py reads their files.
         assert clone.get_info().state == "running"
         assert clone.kill() is True
 
@@ -184,7 +184,7 @@ def test_hotplug_memory(sandbox):
     ],
     ids="reset set_network mount_volume unmount_volume".split(),
 )
-def test_what_is_not_there_yet_says_so(sandbox, ask):
+def test_unsupported_methods_fail_clearly(sandbox, ask):
     with pytest.raises(SandboxException, match="not available on this server yet"):
         ask(sandbox)
 

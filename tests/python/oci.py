@@ -1,4 +1,4 @@
-"""Images of containers, made without any tool for containers: layers are archives, the rest is JSON, and pushing is a few HTTP requests."""
+"""Container images made without container tools: layers are archives, the rest is JSON, and pushing is a few HTTP requests."""
 
 import gzip
 import hashlib
@@ -29,7 +29,7 @@ def digest(content: bytes) -> str:
 
 
 class Layer:
-    """One layer: entries by path. A value is the content of a file, `None` for a directory, or a made `TarInfo`."""
+    """One layer: entries by path. A value is the content of a file, `None` for a directory, or a prepared `TarInfo`."""
 
     def __init__(self, plain: bytes):
         self.plain_digest = digest(plain)
@@ -53,7 +53,7 @@ class Layer:
 
     @classmethod
     def packed_at(cls, path: Path) -> "Layer":
-        """An archive that is there already."""
+        """An existing archive."""
         return cls(path.read_bytes())
 
 
@@ -91,7 +91,7 @@ class Image:
         return json.dumps(whole, sort_keys=True).encode()
 
     def push(self, registry: str, repository: str, tag: str, login: tuple[str, str] | None = None) -> str:
-        """Puts it into the registry at this URL and returns the digest of its manifest."""
+        """Pushes it to the registry at this URL and returns the digest of its manifest."""
         at = f"{registry}/v2/{repository}"
         for blob in [self.config_bytes, *(layer.packed for layer in self.layers)]:
             if requests.head(f"{at}/blobs/{digest(blob)}", auth=login).status_code == 200:
@@ -106,7 +106,7 @@ class Image:
         return digest(self.manifest)
 
     def layout(self, name: str) -> dict[str, bytes]:
-        """The files of an OCI layout with this image alone."""
+        """The files of an OCI layout with only this image."""
         blobs = [self.manifest, self.config_bytes, *(layer.packed for layer in self.layers)]
         listed = {**self.described(self.architecture), "annotations": {"org.opencontainers.image.ref.name": name}}
         return {
@@ -116,13 +116,13 @@ class Image:
         }
 
     def saved(self, name: str) -> dict[str, bytes]:
-        """The files that `docker save` writes, with layers that are not packed."""
+        """The files that `docker save` writes, with uncompressed layers."""
         layers = {f"{number}/layer.tar": gzip.decompress(layer.packed) for number, layer in enumerate(self.layers)}
         listed = [{"Config": "config.json", "RepoTags": [name], "Layers": list(layers)}]
         return {"manifest.json": json.dumps(listed).encode(), "config.json": self.config_bytes, **layers}
 
     def described(self, architecture: str) -> dict:
-        """As an index lists it."""
+        """Its descriptor in an index."""
         platform = {"os": "linux", "architecture": architecture}
         return {
             "mediaType": self.kind["manifest"],
@@ -148,7 +148,7 @@ def put_manifest(at: str, tag: str, kind: str, content: bytes, login: tuple[str,
 
 
 def push_index(registry: str, repository: str, tag: str, images: dict[str, Image]) -> None:
-    """One name for the images of several machines, by architecture."""
+    """One name for images of several architectures."""
     for architecture, image in images.items():
         image.push(registry, repository, digest(image.manifest))
     listed = [image.described(architecture) for architecture, image in images.items()]

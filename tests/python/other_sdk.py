@@ -1,4 +1,4 @@
-"""Other clients in Python environments of their own (tests/.cache), because their requirements do not go together with the newest SDK's."""
+"""Other clients in their own Python environments (tests/.cache), because their requirements conflict with the newest SDK's."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 
 
 def python_with(name: str) -> Path:
-    """The interpreter of an environment with what `requirements-<name>.txt` pins; made when that file has changed."""
+    """Interpreter of an environment with `requirements-<name>.txt`; rebuilt when that file changes."""
     wanted, place = HERE / f"requirements-{name}.txt", CACHE / f"venv-{name}"
     stamp = place / ".installed"
     CACHE.mkdir(exist_ok=True)

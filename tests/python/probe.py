@@ -1,8 +1,8 @@
-"""Runs inside a sandbox, as user or as root, and tries to get out. Prints one JSON object: what each attempt gave.
+"""Runs inside a sandbox, as user or as root, and tries to escape. Prints one JSON object with the result of each attempt.
 
-`--control` runs the same attempts on the host, as root in scratch namespaces, where they must get through: an attempt that fails there
-too proves nothing about the sandbox. Every attempt then has namespaces and a /tmp of its own, devices are only looked up, and what would
-change the machine has other arguments (CONTROL_CALLS)."""
+`--control` runs the same attempts on the host, as root in scratch namespaces, where they must succeed: an attempt that fails there
+too proves nothing about the sandbox. Every attempt then has its own namespaces and /tmp, devices are only looked up, and calls that would
+change the machine have other arguments (CONTROL_CALLS)."""
 
 import ctypes
 import ctypes.util
@@ -32,7 +32,7 @@ def call(number: int, *arguments) -> str:
 
 
 def in_child(attempt) -> str:
-    """Runs an attempt in a child, because it may end the process or change it."""
+    """Runs an attempt in a child, because it may end or change the process."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -107,7 +107,7 @@ CALLS = {
     "fanotify_init": (300, 0, 0),
     "landlock_free_call": (470, 0),
 }
-# The same calls with arguments that the kernel refuses after it has looked at the caller, or that change nothing.
+# The same calls with arguments that the kernel refuses after checking the caller, or that change nothing.
 CONTROL_CALLS = {
     "kexec_load": (246, 0, 0, NULL, 0xFF),
     "clock_settime": (227, 0, ctypes.create_string_buffer(struct.pack("qq", 1, 10**10))),

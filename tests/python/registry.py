@@ -1,4 +1,4 @@
-"""Registries on loopback: the real one of Debian, with and without a password, and a front before it that does things wrong when told to."""
+"""Registries on loopback: Debian's registry, with and without a password, and a proxy in front of it with fault injection."""
 
 import base64
 import os
@@ -20,7 +20,7 @@ TOKEN = "token-of-the-test"
 
 
 def program() -> str:
-    """Debian's registry. Only its program: the package would start one that listens everywhere."""
+    """Debian's registry. Only its program: the package would start a service that listens on all addresses."""
     if found := shutil.which("docker-registry"):
         return found
     place = CACHE / "registry"
@@ -43,7 +43,7 @@ def fetch_package(name: str, into: Path) -> None:
 
 
 class Registry:
-    """The real one, on a free port."""
+    """A real registry on a free port."""
 
     def __init__(self, directory: Path, password: bool = False):
         directory.mkdir(parents=True)
@@ -70,7 +70,7 @@ class Registry:
             seen += line
         else:
             raise RuntimeError(f"docker-registry ended: {seen}")
-        # It blocks when nobody reads its log.
+        # It blocks if its log is not read.
         threading.Thread(target=self.process.stderr.read, daemon=True).start()
 
     @property
@@ -83,12 +83,12 @@ class Registry:
 
 
 class Front(faulty.Faulty):
-    """Passes everything on to a registry. `fault` is what it does wrong instead: `refuse` (401), `fail` (500), `silence`, `shorten` or `spoil` layers,
-    `break` (the rest must be asked for) or `drip` (slowly, but all of it). With `tokens` it wants a token, which it sells for the password or, to
-    readers of `public/`, for nothing."""
+    """Proxy of a registry. `fault`: `refuse` (401), `fail` (500), `silence`, `shorten` or `spoil` layers,
+    `break` (the rest must be requested) or `drip` (slow, but complete). With `tokens` it requires a token, which it issues for the password or, to
+    readers of `public/`, to anyone."""
 
     def __init__(self, behind, tokens: bool = False):
-        """`behind` gives the host and port of the registry."""
+        """`behind` returns host and port of the registry."""
         self.behind, self.tokens = behind, tokens
         self.asked: list[str] = []
         front = self
@@ -136,7 +136,7 @@ class Front(faulty.Faulty):
             def passed_on(self):
                 connection = HTTPConnection(*front.behind().split(":"), timeout=30)
                 passed = ("accept", "range") if front.tokens else ("accept", "range", "authorization")
-                # A name may be there more than once: `Accept` is.
+                # A header may be repeated: `Accept` is.
                 kept = {name: ", ".join(self.headers.get_all(name)) for name in passed if name in self.headers}
                 connection.request(self.command, self.path, headers=kept)
                 response = connection.getresponse()
@@ -169,7 +169,7 @@ class Front(faulty.Faulty):
         super().__init__(Handler)
 
     def blobs(self) -> list[str]:
-        """Layers and configurations that were asked for."""
+        """Layers and configurations that were requested."""
         return [path for path in self.asked if path.startswith("GET") and "/blobs/" in path]
 
     def fail(self, fault: str) -> None:

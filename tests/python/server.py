@@ -1,4 +1,4 @@
-"""The server under test: one `cabana server` process on a port of its own."""
+"""The server under test: a `cabana server` process on its own port."""
 
 import fcntl
 import json
@@ -27,7 +27,7 @@ def free_port() -> int:
 
 
 class Server:
-    """Start it, stop it, kill it, start it again: the port and the data directory stay."""
+    """Can be started, stopped, killed and restarted; the port and the data directory stay."""
 
     def __init__(self, data: Path, **settings: str):
         self.data, self.settings = data, settings
@@ -47,7 +47,7 @@ class Server:
 
     @classmethod
     def attached(cls, data: Path, handle: str, **settings: str) -> "Server":
-        """The server of another test run, by its `handle`: it can be asked, but neither started nor stopped."""
+        """The server of another test run, by its `handle`: it can be used, but neither started nor stopped."""
         server = cls.__new__(cls)
         port, pid = handle.split(":")
         server.data, server.settings, server.process = data, settings, None
@@ -60,7 +60,7 @@ class Server:
         return f"{self.port}:{self.pid}"
 
     other: int | None = None
-    #: The program that is started next.
+    #: The program to start.
     program: Path = CABANA
 
     @property
@@ -77,7 +77,7 @@ class Server:
 
     @property
     def domain(self) -> str:
-        """What names of sandboxes end with. A server without a domain takes any."""
+        """Domain of sandboxes' hosts. A server without a domain accepts any."""
         return self.settings.get("CABANA_DOMAIN", "sandbox.test")
 
     @property
@@ -93,7 +93,7 @@ class Server:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a client needs, the same that the server prints for people."""
+        """Environment of a client, as printed by the server."""
         if not self.secure:
             return {"E2B_API_URL": self.url, "E2B_SANDBOX_URL": self.url, "E2B_API_KEY": self.key}
         trust = dict.fromkeys(("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"), self.ca)
@@ -103,14 +103,14 @@ class Server:
         return Client(self.url, self.key, timeout, self.ca if self.secure else None)
 
     def connect(self, timeout: float = 60.0) -> socket.socket:
-        """A connection for bytes as they are."""
+        """A raw connection."""
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
         if not self.secure:
             return connection
         return ssl.create_default_context(cafile=self.ca).wrap_socket(connection, server_hostname="127.0.0.1")
 
     def start(self, within: float = 60.0) -> None:
-        """Starts it and returns when it answers and the base template is ready (the very first time that takes minutes)."""
+        """Starts it and returns when it responds and the base template is ready (the first time that takes minutes)."""
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("CABANA_", "E2B_"))}
         own = {
             "CABANA_LISTEN": f"127.0.0.1:{self.port}",
@@ -148,14 +148,14 @@ class Server:
             return False
 
     def crash(self) -> None:
-        """`kill -9`, and wait until it is gone. Its sandboxes live on."""
+        """`kill -9`, and wait until it is gone. Its sandboxes keep running."""
         assert self.process is not None
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         self.process = None
 
     def stop(self) -> None:
-        """Asks it to end. Sandboxes outlive it, so end them before."""
+        """Stops it gracefully. Sandboxes outlive it, so kill them before."""
         if self.process is None:
             return
         self.process.terminate()
@@ -180,7 +180,7 @@ class Server:
         client.close()
 
     def forget_all_templates(self) -> None:
-        """But the one that every server has."""
+        """All templates but the base template."""
         client = self.client()
         for row in client.get("/templates").json:
             if "base" not in row["aliases"]:
@@ -192,19 +192,19 @@ class Server:
         return json.loads((self.data / "instance.json").read_text())["name"]
 
     def cgroups(self, id: str) -> list[Path]:
-        """A sandbox's directory in every hierarchy."""
+        """A sandbox's directory in every cgroup hierarchy."""
         return [path for path in Path("/sys/fs/cgroup").glob(f"**/cabana-{self.instance}/{id}") if path.is_dir()]
 
     def disks(self) -> set[str]:
-        """Sandboxes that have a disk in the pool."""
+        """Sandboxes with a disk in the pool."""
         return set(os.listdir(self.data / "pool/sandboxes"))
 
     def copies(self) -> set[str]:
-        """Copies of disks in the pool: snapshots, and what is only made for a moment."""
+        """Copies of disks in the pool: snapshots and temporary ones."""
         return set(os.listdir(self.data / "pool/snapshots"))
 
     def kill_guest(self, id: str) -> None:
-        """The first process of a sandbox dies, as if by a bug."""
+        """Kills the first process of a sandbox, as a bug would."""
         record = json.loads(Path("/run/cabana", self.instance, "sandboxes", f"{id}.json").read_text())
         os.kill(record["process"]["pid"], signal.SIGKILL)
 

@@ -1,5 +1,5 @@
-"""Clients that do everything at random with sandboxes of their own, each against a model of what must come back. Run by test_soak.py in a
-process of its own, so that its connections end with it. Prints a report as JSON."""
+"""Clients that perform random operations on their own sandboxes, each checked against a model. Run by test_soak.py in its
+own process, so that its connections end with it. Prints a report as JSON."""
 
 import json
 import random
@@ -24,7 +24,7 @@ from e2b import (
 
 
 class Modelled:
-    """A sandbox and what is known of it."""
+    """A sandbox and its expected state."""
 
     def __init__(self, sandbox: Sandbox, metadata: dict[str, str], environment: dict[str, str]):
         self.sandbox, self.metadata, self.environment = sandbox, metadata, environment
@@ -203,7 +203,7 @@ class Client:
         seen, prompted = bytearray(), False
         for _, _, data in terminal:
             seen += data or b""
-            # Not before the prompt: until then the shell reads the size and sets it again, and may undo a change.
+            # Not before the prompt: until then the shell may reset the size.
             if not prompted and b"$ " in seen:
                 prompted = True
                 box.sandbox.pty.resize(terminal.pid, PtySize(rows=50, cols=columns))

@@ -1,4 +1,4 @@
-"""What of E2B's Python SDK is tried where. `test_surface.py` compares these tables with the SDK itself, so that a method of a newer SDK
+"""Which test covers which method of E2B's Python SDK. `test_surface.py` compares these tables with the SDK itself, so that a method of a newer SDK
 cannot go unnoticed."""
 
 # Class → test file → methods that it calls. An asynchronous class has the same entry under its own name.
@@ -6,7 +6,7 @@ CALLED: dict[str, dict[str, str]] = {
     "Sandbox": {
         "test_lifecycle": "create connect get_info get_metrics is_running kill list set_timeout",
         "test_links": "download_url upload_url",
-        "test_sleep": "pause",
+        "test_pause": "pause",
         "test_snapshots": "create_snapshot delete_snapshot fork list_snapshots",
         "test_surface": "beta_pause",
         "test_tls": "get_host",
@@ -54,7 +54,7 @@ CALLED: dict[str, dict[str, str]] = {
 CALLED["AsyncGit"] = CALLED["Git"]
 CALLED["AsyncTemplate"] = CALLED["Template"]
 
-# Asks no server: the client's own computing.
+# Client-side only.
 OTHER_IMAGES = (
     "from_alpine_image from_arch_image from_aws_registry from_bun_image from_debian_image from_fedora_image from_gcp_registry from_node_image"
     " from_python_image from_ubuntu_image"
@@ -74,7 +74,7 @@ LOCAL: dict[str, str] = {
 for name in ("Sandbox", "Secret", "Template"):
     LOCAL[f"Async{name}"] = LOCAL[name]
 
-# Class → method → how it is called, on an instance where there is one. Each must fail with the SDK's own exception and say what is missing.
+# Class → method → how it is called, on an instance if there is one. Each must fail with the SDK's own exception and name what is missing.
 LATER: dict[str, dict] = {
     "Sandbox": {
         "update_network": lambda it: it.update_network({"deny_out": ["192.0.2.1"]}),
@@ -89,7 +89,7 @@ LATER: dict[str, dict] = {
     },
     "SecretPaginator": {"next_items": lambda it: it.next_items()},
     "Volume": {
-        # These three are asked of the class, the others of a volume: `list` and `get_info` are both.
+        # These three are called on the class, the others on a volume: `list` and `get_info` are both.
         "connect": lambda it: type(it).connect("id"),
         "create": lambda it: type(it).create("name"),
         "destroy": lambda it: type(it).destroy("id"),
@@ -106,5 +106,5 @@ LATER: dict[str, dict] = {
 for name in list(LATER):
     LATER[f"Async{name}"] = LATER[name]
 
-# Reads a file that only sandboxes with an MCP gateway have; starting one is refused when the sandbox is made.
+# Reads a file that only sandboxes with an MCP gateway have; starting one is refused at creation.
 WITHOUT_GATEWAY = {"Sandbox": "get_mcp_token", "AsyncSandbox": "get_mcp_token"}

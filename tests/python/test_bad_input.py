@@ -1,4 +1,4 @@
-"""Requests that must be refused: each with a 4xx in E2B's form, and with nothing made on the way."""
+"""Requests that must be refused: each with a 4xx in E2B's form, and without side effects."""
 
 import json
 
@@ -9,7 +9,7 @@ LONG = "x" * 5000
 
 
 def refused(answer, *statuses: int) -> None:
-    """The answer is an error in E2B's form."""
+    """The response is an error in E2B's form."""
     allowed = statuses or range(400, 500)
     assert answer.status in allowed, (answer.status, answer.body[:300])
     body = answer.json
@@ -81,7 +81,7 @@ def test_create_says_which_field(api):
     assert (answer.status, answer.json["error_code"]) == (404, "template_not_found")
 
 
-def test_bodies_that_are_not_json(api):
+def test_invalid_json(api):
     for body in (
         b"",
         b"{",
@@ -188,7 +188,7 @@ def test_keys(api, server):
         api_without.close()
 
 
-def test_any_origin_may_ask(api):
+def test_cors_allows_any_origin(api):
     preflight = api.request(
         "OPTIONS",
         "/v2/sandboxes",
@@ -219,7 +219,7 @@ def test_guest_without_its_token(boxes, api):
     assert api.request("GET", "/health", headers=routed).status == 204
 
 
-def test_paths_of_the_host_are_closed(boxes, api):
+def test_control_paths_are_closed(boxes, api):
     box = boxes()
     for path in (
         "/init",
@@ -238,7 +238,7 @@ def test_paths_of_the_host_are_closed(boxes, api):
             assert api.request(method, path, headers=box.headers()).status in (400, 404, 405), (method, path)
 
 
-def test_calls_that_make_no_sense(boxes, api):
+def test_invalid_guest_calls(boxes, api):
     box = boxes()
     for method, message in {
         "process.Process/Start": {"process": {}},

@@ -1,4 +1,4 @@
-"""The two command lines that people use: ours, and E2B's own against this server."""
+"""The two command lines: ours, and E2B's own against this server."""
 
 import json
 import os
@@ -68,12 +68,12 @@ def test_help_and_version():
     assert "server" in cabana("--help").stdout
 
 
-# Sleeping and copying
+# Pause, fork, snapshot
 
 
 @pytest.fixture
 def made(environment, api):
-    """Makes sandboxes with `cabana create`; they are killed at the end."""
+    """Creates sandboxes with `cabana create`; they are killed at the end."""
     identifiers: list[str] = []
 
     def make(*options: str) -> str:
@@ -114,14 +114,14 @@ def test_pause_and_resume(environment, made):
     assert ask(environment, "resume", identifier, "--timeout", "1h") == f"{identifier}\n"
     assert listed(environment, identifier)[2] == "running"
     assert ask(environment, *boot) == before
-    # What asks for it wakes it.
+    # A request resumes it.
     ask(environment, "pause", identifier)
     assert ask(environment, "exec", identifier, "--", "cat", "kept") == "content\n"
     ask(environment, "pause", identifier, "--disk")
     assert ask(environment, *boot) != before
 
 
-def test_files_of_a_sleeping_one(environment, made, tmp_path):
+def test_cp_with_a_paused_sandbox(environment, made, tmp_path):
     identifier = made()
     (tmp_path / "file").write_text("content")
     ask(environment, "pause", identifier)
@@ -134,7 +134,7 @@ def test_files_of_a_sleeping_one(environment, made, tmp_path):
 def test_recover(environment, made, server):
     identifier = made()
     ask(environment, "exec", identifier, "--", "sh", "-c", "echo content > kept")
-    assert ask(environment, "recover", identifier) == f"{identifier}\n", "one that is fine stays as it is"
+    assert ask(environment, "recover", identifier) == f"{identifier}\n", "a healthy sandbox is unchanged"
     server.kill_guest(identifier)
     row = eventually(lambda: listed(environment, identifier, "--state", "failed"))
     assert row[2] == "failed" and row[9].endswith("Z") and row[10], row
@@ -210,7 +210,7 @@ def test_snapshot(environment, made):
     assert done.returncode == 1 and name in done.stderr, done
 
 
-def test_create_that_sleeps_by_itself(environment, made):
+def test_create_with_idle_timeout(environment, made):
     identifier = made("--auto-pause", "--auto-resume")
     ask(environment, "timeout", identifier, "0")
     eventually(lambda: listed(environment, identifier)[2] == "paused")
@@ -226,14 +226,14 @@ def test_create_that_sleeps_by_itself(environment, made):
     assert "idle" in listed(environment, idle)[10]
 
 
-def test_doctor_checks_the_world(environment, made, server):
+def test_doctor_finds_leftovers(environment, made, server):
     for identifier, *how in ((made(),), (made(), "pause"), (made(), "archive")):
         if how:
             ask(environment, *how, identifier)
     done = cabana("doctor", "--check", env=environment)
     assert (done.stdout, done.returncode) == ("", 0), done
     assert json.loads(ask(environment, "doctor", "--check", "--json")) == []
-    # A disk of nobody's.
+    # A disk without an owner.
     stray = server.data / "pool/sandboxes" / f"i{'0' * 20}"
     subprocess.run(["btrfs", "subvolume", "create", stray], check=True, capture_output=True)
     try:
@@ -283,7 +283,7 @@ def test_e2b_sandbox_life(environment, api):
     assert "wasn't found" in without_colours(again.stdout + again.stderr) or again.returncode != 0, again
 
 
-def test_e2b_sleep(environment, made, api):
+def test_e2b_pause(environment, made, api):
     identifier = made()
     api.request("POST", f"/sandboxes/{identifier}/timeout", {"timeout": 120})
     phase = lambda: api.get(f"/sandboxes/{identifier}").json["phase"]
@@ -314,7 +314,7 @@ def test_e2b_template_list(environment):
 
 
 def test_e2b_terminal(environment, api):
-    """`sandbox create` opens a terminal in the new sandbox and ends it at exit."""
+    """`sandbox create` opens a terminal in the new sandbox and kills it at exit."""
     before = {row["sandboxID"] for row in api.sandboxes()}
     child, terminal = pty.fork()
     if child == 0:

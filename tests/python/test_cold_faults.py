@@ -1,4 +1,4 @@
-"""Disks that are full and cold storage that fails: what was asked is refused in clear words, and the sandbox is as before."""
+"""Full disks and failing cold storage: requests are refused with clear errors, and the sandbox is unchanged."""
 
 import random
 import shutil
@@ -27,7 +27,7 @@ def box(life, boxes) -> Box:
 
 @pytest.fixture
 def bucket(server, boxes):
-    """The server keeps its archives in a bucket meanwhile."""
+    """The server keeps its archives in a bucket during the test."""
     bucket = Bucket()
     server.stop()
     server.settings.update(bucket.settings)
@@ -53,7 +53,7 @@ def bucket(server, boxes):
 
 
 def still_there(life: Life, server, box: Box) -> None:
-    """Paused with its disk, and what is on that."""
+    """Paused with its disk and files."""
     assert life.phase(box) == "paused"
     assert box.id in server.disks()
     life.assert_whole()
@@ -61,7 +61,7 @@ def still_there(life: Life, server, box: Box) -> None:
     assert life.files(box) == {"kept": "content"}
 
 
-def test_a_full_disk_can_sleep_and_be_copied(life, server, boxes):
+def test_full_disks_can_be_paused_and_snapshotted(life, server, boxes):
     box = boxes(diskSizeMB=64, timeout=600)
     life.write(box, "kept", "content")
     life.run(box, "cat /dev/zero > ~/fill 2>/dev/null; true")
@@ -92,7 +92,7 @@ def test_a_full_disk_can_sleep_and_be_copied(life, server, boxes):
             life.forget(snapshot)
 
 
-def test_a_place_that_cannot_be_written(life, server, box):
+def test_unwritable_cold_storage(life, server, box):
     place, aside = server.data / "archive", server.data / "archive-aside"
     place.rename(aside)
     place.write_text("no directory")
@@ -107,7 +107,7 @@ def test_a_place_that_cannot_be_written(life, server, box):
         aside.rename(place)
     life.archive(box)
     assert life.phase(box) == "archived"
-    # An archive that is away for a while is not lost.
+    # An archive that is temporarily unreachable is not lost.
     place.rename(aside)
     try:
         with pytest.raises(Refused) as refused:
@@ -146,7 +146,7 @@ def flipped(whole: bytes, dice: random.Random) -> bytes:
     return whole[:at] + bytes([whole[at] ^ (1 << dice.randrange(8))]) + whole[at + 1 :]
 
 
-def test_a_bucket_that_fails(life, server, bucket):
+def test_failing_bucket(life, server, bucket):
     box = bucket.make()
     life.write(box, "kept", "content")
     for fault in ("refuse", "shorten", "spoil"):
@@ -177,7 +177,7 @@ def test_a_bucket_that_fails(life, server, bucket):
     life.assert_whole()
 
 
-def test_a_bucket_that_hangs_keeps_nobody_asleep(life, server, bucket, figures):
+def test_hanging_bucket_does_not_block_resume(life, server, bucket, figures):
     box = bucket.make()
     life.write(box, "kept", "content")
     bucket.fail("hang")
@@ -210,7 +210,7 @@ def test_a_bucket_that_hangs_keeps_nobody_asleep(life, server, bucket, figures):
     within(5, started, "ending one that is being archived")
     archiving.join()
     assert len(answers) == 2 and answers[1].startswith("404 "), f"told that it ended, not {answers[1:]}"
-    # The server dies while it waits; the next one goes on when the bucket answers again.
+    # The server is killed while it waits; the next one continues when the bucket responds again.
     bucket.fail("hang")
     archiving = threading.Thread(target=lambda: pytest.raises(OSError, life.archive, box))
     archiving.start()

@@ -25,7 +25,7 @@ def test_output_and_exit_code(sandbox):
     assert caught.value.error == "exit status 42"
 
 
-def test_callbacks_come_while_it_runs(sandbox):
+def test_output_is_streamed(sandbox):
     seen = []
     sandbox.commands.run(
         "echo one; sleep 0.4; echo two >&2; sleep 0.4; echo three",
@@ -71,7 +71,7 @@ def test_environment_of_a_command(sandbox):
     assert sandbox.commands.run("echo $USER $LOGNAME").stdout == "user user\n"
 
 
-def test_time_limit_kills(sandbox):
+def test_command_timeout(sandbox):
     started = time.monotonic()
     with pytest.raises(TimeoutException):
         sandbox.commands.run("echo $$ > /tmp/pid; exec sleep 1000", timeout=1)
@@ -113,7 +113,7 @@ def test_list_connect_kill(sandbox):
     eventually(lambda: handle.pid not in [process.pid for process in sandbox.commands.list()])
 
 
-def test_kill_takes_a_foreground_command_along(sandbox):
+def test_kill_ends_a_foreground_command(sandbox):
     handle = sandbox.commands.run("sleep 1000", background=True)
     assert handle.kill() is True
     with pytest.raises(CommandExitException):
@@ -143,7 +143,7 @@ def test_streamed_input(sandbox):
     assert handle.wait().stdout.strip() == "500000"
 
 
-def test_no_input_unless_asked_for(sandbox):
+def test_stdin_is_closed_by_default(sandbox):
     assert sandbox.commands.run("cat").stdout == ""
     handle = sandbox.commands.run("sleep 1000", background=True)
     with pytest.raises(SandboxException):

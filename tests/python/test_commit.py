@@ -1,4 +1,4 @@
-"""Templates of sandboxes: the disk as it is, with the template under it."""
+"""Templates from sandboxes: the disk as it is, including the template below."""
 
 import socket
 import uuid
@@ -10,7 +10,7 @@ from e2b import Sandbox, Template
 from building import Builder, context
 from waiting import eventually
 
-# Everything that can be told of a file, but for what differs from sandbox to sandbox, and what a build writes.
+# All metadata of all files, except what differs between sandboxes and what a build writes.
 INVENTORY = """cd / && find . -xdev \\( -path ./proc -o -path ./sys -o -path ./dev -o -path ./run -o -path ./tmp \\) -prune -o \\
   ! -path ./.e2b ! -path . ! -path ./etc ! -path ./etc/profile.d ! -path ./etc/profile.d/zz-template.sh ! -path ./etc/hosts ! -path ./etc/hostname \\
   ! -path ./etc/resolv.conf ! -path ./etc/mtab ! -type s -printf '%p %M %U:%G %T@ %n %l' -type f -printf ' %s' -printf '\\n' | sort"""
@@ -34,7 +34,7 @@ chmod 0750 /home/user
 
 @pytest.fixture
 def commit(builder: Builder):
-    """Makes a template of a sandbox; its name."""
+    """Commits a sandbox; returns the template's name."""
 
     def make(sandbox: Sandbox, name: str | None = None, **fields) -> str:
         name = name or builder.name("committed")
@@ -61,13 +61,13 @@ def test_the_template_is_what_the_sandbox_saw(sandbox, commit, builder):
     assert made.commands.run("cat /opt/app/other /etc/skel/only; /opt/app/own-id -u").stdout == "one\nnew\n0\n"
     assert made.commands.run("tail -c 3 /opt/app/sparse; du -m /opt/app/sparse | cut -f1").stdout in ("end0\n", "end1\n")
     assert not made.files.exists("/etc/debian_version") and not made.files.exists("/usr/share/common-licenses")
-    # The sandbox goes on as if nothing had been.
+    # The sandbox is not affected.
     assert sandbox.commands.run("cat /proc/sys/kernel/random/boot_id").stdout == boot
     assert seen(sandbox) == before
 
 
-def test_each_has_its_own_life(sandbox, commit, builder, api):
-    """Neither changes the other; the template stays when its sandbox is gone, and can be committed from again."""
+def test_commits_are_independent(sandbox, commit, builder, api):
+    """Neither changes the other; the template outlives its sandbox, and its sandboxes can be committed again."""
     sandbox.files.write("v", "1")
     name = commit(sandbox)
     sandbox.files.write("v", "2")
@@ -86,7 +86,7 @@ def test_each_has_its_own_life(sandbox, commit, builder, api):
 
 
 def test_builds_and_tags(sandbox, commit, builder):
-    """Another commit of the same name is another build; going back is a tag."""
+    """Another commit with the same name is another build; rolling back is a tag."""
     name = builder.name("versions")
     for version in ("1", "2"):
         sandbox.files.write("v", version)
@@ -98,8 +98,8 @@ def test_builds_and_tags(sandbox, commit, builder):
     assert read(name) == "1"
 
 
-def test_what_comes_along(boxes, api, builder, commit):
-    """Resources do; the sandbox's own variables, which may be secrets, do not."""
+def test_what_a_commit_includes(boxes, api, builder, commit):
+    """Resources are kept; the sandbox's own variables, which may be secrets, are not."""
     box = boxes(cpuCount=1, memoryMB=700, envVars={"SECRET": "mine"})
     sandbox = Sandbox.connect(box.id)
     made = builder.sandbox(commit(sandbox))
@@ -108,8 +108,8 @@ def test_what_comes_along(boxes, api, builder, commit):
     assert made.commands.run("echo ${SECRET:-none}").stdout == "none\n"
 
 
-def test_a_service_comes_up_again(builder, commit, tmp_path):
-    """What the template starts is started in sandboxes of the commit, too."""
+def test_start_command_is_kept(builder, commit, tmp_path):
+    """The template's start command runs in sandboxes of the commit, too."""
     name = builder.name("service")
     text = 'FROM base\nUSER user\nWORKDIR /home/user\nCMD python3 -m http.server 8000\nHEALTHCHECK CMD curl -fs localhost:8000\n'
     builder.build(context(tmp_path, Dockerfile=text), name)
@@ -119,8 +119,8 @@ def test_a_service_comes_up_again(builder, commit, tmp_path):
     assert made.commands.run("curl -fs localhost:8000/page").stdout == "from inside"
 
 
-def test_one_whose_sandboxes_would_not_come_up(builder, server, tmp_path):
-    """It is tried, as every build; the reason is told, and what was there before stays."""
+def test_commit_fails_if_its_sandboxes_are_not_ready(builder, server, tmp_path):
+    """Its start command is tested as in every build; the error gives the reason, and the previous build stays."""
     name = builder.name("broken")
     text = "FROM base\nRUN echo here > /needed\nCMD cat /needed && sleep 1000\nHEALTHCHECK CMD test -f /needed\n"
     builder.build(context(tmp_path, Dockerfile=text), name)
@@ -135,12 +135,12 @@ def test_one_whose_sandboxes_would_not_come_up(builder, server, tmp_path):
 
 
 @pytest.mark.parametrize("memory", [True, False], ids=["memory", "disk"])
-def test_of_a_paused_one(sandbox, api, builder, commit, memory):
+def test_of_a_paused_sandbox(sandbox, api, builder, commit, memory):
     sandbox.files.write("v", "asleep")
     assert api.request("POST", f"/sandboxes/{sandbox.sandbox_id}/pause", {"memory": memory}).status == 204
     made = builder.sandbox(commit(sandbox))
     assert made.files.read("v") == "asleep"
-    assert api.get(f"/sandboxes/{sandbox.sandbox_id}").json["state"] == "paused", "it sleeps on"
+    assert api.get(f"/sandboxes/{sandbox.sandbox_id}").json["state"] == "paused", "it stays paused"
 
 
 def test_without_a_name(sandbox, api, builder):
@@ -162,12 +162,12 @@ def test_refusals(sandbox, api, builder, server):
     assert archived.status == 409 and "archived" in archived.json["message"], archived.body
     sandbox.kill()
     assert ask(sandbox.sandbox_id, alias=name).status == 404
-    assert builder.details(name).status == 404, "nothing was begun"
+    assert builder.details(name).status == 404, "nothing was created"
     assert not server.copies()
 
 
-def test_a_client_that_hangs_up(sandbox, builder, server):
-    """The template is made all the same, and no copy stays behind."""
+def test_commit_continues_after_a_disconnect(sandbox, builder, server):
+    """The template is still created, and no copy is left."""
     sandbox.files.write("v", "1")
     name = builder.name("hung-up")
     body = f'{{"alias":"{name}"}}'.encode()
@@ -198,12 +198,12 @@ def test_the_sdk_builds_on_a_snapshot(sandbox, builder):
         name = builder.name("on-snapshot")
         Template.build(Template().from_template(snapshot.snapshot_id).run_cmd("cp v copied"), name)
         assert builder.sandbox(name).files.read("copied") == "kept"
-        # What was made of it need not be made again.
+        # Cached steps are reused.
         Template.build(Template().from_template(snapshot.snapshot_id).run_cmd("cp v copied"), name)
         assert not builder.last(name).ran()
     finally:
         Sandbox.delete_snapshot(snapshot.snapshot_id)
-    assert builder.sandbox(name).files.read("v") == "kept", "the template needs the snapshot no more"
+    assert builder.sandbox(name).files.read("v") == "kept", "the template does not need the snapshot any more"
 
 
 def test_a_dockerfile_builds_on_a_snapshot(sandbox, builder, tmp_path):

@@ -1,4 +1,4 @@
-"""The server is killed at bad moments. Sandboxes live on, what was acknowledged is still true afterwards, and nothing is left over."""
+"""The server is killed at bad moments. Sandboxes keep running, acknowledged changes are kept, and nothing is left over."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ from waiting import eventually, within
 
 @pytest.fixture
 def restarted(server):
-    """Makes sure that the server runs again, whatever the test did."""
+    """Ensures that the server runs again after the test."""
     yield
     if server.process is None or server.process.poll() is not None:
         server.process = None
@@ -34,7 +34,7 @@ def test_sandboxes_outlive_the_server(sandboxes, server, restarted, figures):
     counted = int(eventually(lambda: first.files.read("/tmp/count").strip()))
 
     server.crash()
-    time.sleep(0.5)  # the sandbox must run on by itself meanwhile; nothing can be asked
+    time.sleep(0.5)  # the sandbox must keep running by itself; it cannot be observed
     started = time.monotonic()
     server.start()
     figures.append(f"restart after kill -9 with 2 sandboxes: {time.monotonic() - started:.2f} s")
@@ -45,7 +45,7 @@ def test_sandboxes_outlive_the_server(sandboxes, server, restarted, figures):
     assert first.is_running() and second.is_running()
     assert first.commands.run("cat /proc/sys/kernel/random/boot_id").stdout == boot
     assert first.files.read("kept") == "content"
-    assert int(first.files.read("/tmp/count")) >= counted + 5, "the background command ran on while the server was away"
+    assert int(first.files.read("/tmp/count")) >= counted + 5, "the background command kept running while the server was down"
     assert counter.pid in [process.pid for process in first.commands.list()]
     reconnected = first.commands.connect(counter.pid)
     assert "tick" in next(iter(reconnected))[0]
@@ -58,7 +58,7 @@ def test_sandboxes_outlive_the_server(sandboxes, server, restarted, figures):
     assert not second.is_running()
 
 
-def test_a_polite_restart_keeps_them_too(sandboxes, server, restarted):
+def test_graceful_restart_keeps_sandboxes(sandboxes, server, restarted):
     sandbox = sandboxes()
     sandbox.commands.run("sleep 1000", background=True, timeout=0)
     server.stop()
@@ -67,7 +67,7 @@ def test_a_polite_restart_keeps_them_too(sandboxes, server, restarted):
     assert sandbox.commands.run("pgrep -x sleep | wc -l").stdout == "1\n"
 
 
-def test_expiry_while_the_server_is_away(sandboxes, server, api, restarted):
+def test_expiry_while_the_server_is_down(sandboxes, server, api, restarted):
     sandbox = sandboxes(timeout=1)
     server.crash()
     time.sleep(1.2)
@@ -79,7 +79,7 @@ def test_expiry_while_the_server_is_away(sandboxes, server, api, restarted):
 
 
 def test_killed_stays_killed(sandboxes, server, restarted):
-    """A kill that was answered holds, even if the server dies right after."""
+    """An acknowledged kill holds, even if the server dies right after."""
     made = [sandboxes() for _ in range(5)]
     for sandbox in made:
         assert sandbox.kill() is True
@@ -91,7 +91,7 @@ def test_killed_stays_killed(sandboxes, server, restarted):
 
 @pytest.mark.parametrize("delay", [0.005, 0.02, 0.06, 0.15])
 def test_crash_during_creates(delay, server, world, restarted):
-    """Every create that was answered is there afterwards; of the others nothing is left."""
+    """Every acknowledged create survives; nothing is left of the others."""
     acknowledged, lock = [], threading.Lock()
 
     def create():
@@ -101,7 +101,7 @@ def test_crash_during_creates(delay, server, world, restarted):
             with lock:
                 acknowledged.append(box)
         except Exception:
-            pass  # the server is gone: that is the point
+            pass  # the server was killed on purpose
 
     threads = [threading.Thread(target=create) for _ in range(8)]
     for thread in threads:
@@ -156,7 +156,7 @@ def test_several_crashes_in_a_row(sandboxes, server, restarted):
         assert sandbox.commands.run(f"echo {n}").stdout == f"{n}\n"
 
 
-def test_a_second_server_on_the_same_data_is_refused(server):
+def test_second_server_on_the_same_data_is_refused(server):
     import os
     import subprocess
 

@@ -1,4 +1,4 @@
-"""Many short lives: nothing is left after any of them, and how long they take."""
+"""Many short lifecycles: their duration, and that nothing is left."""
 
 import statistics
 import threading
@@ -80,7 +80,7 @@ def test_twenty_at_once(server, world, figures):
 
 
 def test_kill_races(server, world):
-    """A kill beside commands, uploads and other kills of the same sandbox: exactly one wins, nothing hangs."""
+    """A kill concurrent with commands, uploads and other kills of the same sandbox: exactly one wins, nothing hangs."""
     for _ in range(10):
         client = server.client()
         box = client.create(timeout=60)

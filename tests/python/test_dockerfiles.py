@@ -1,5 +1,5 @@
-"""Dockerfiles as people write them (tests/dockerfiles): each is built with `cabana template build`, runs, is built again at once from what is
-kept, and again after its last file has changed, when only that and what follows is done again."""
+"""Typical Dockerfiles (tests/dockerfiles): each is built with `cabana template build`, runs, is rebuilt from the cache,
+and rebuilt after its last file has changed, when only the steps from there on run."""
 
 import json
 import os
@@ -16,19 +16,19 @@ from e2b import CommandExitException
 from building import Builder, context
 from waiting import eventually
 
-# What is built is kept from run to run: what must be new has a mark of this one.
+# The cache is kept between runs: steps that must be new contain a mark of this run.
 MARK = os.urandom(4).hex()
 HELLO, CHANGED = "hello", f"another greeting {MARK}"
 
 
 def answer(sandbox, server, port: int) -> requests.Response:
-    """What the sandbox's port says. A start command with a ready check was ready when the sandbox was there, so nothing is waited for."""
+    """Response of the sandbox's port. A ready command has succeeded before the sandbox exists, so there is no need to wait."""
     headers = {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": str(port)}
     return requests.get(server.url, headers=headers, timeout=20)
 
 
 def first_answer(sandbox, server, port: int) -> requests.Response:
-    """The same where there is no check: the program may take a moment."""
+    """The same without a ready command: the program may take a moment."""
     said = lambda: (response := answer(sandbox, server, port)).status_code == 200 and response
     return eventually(said, within=20, what=f"port {port} answers")
 
@@ -158,7 +158,7 @@ CASES: dict[str, tuple[tuple[str, ...], Callable, str, str]] = {
 def prepared(builder: Builder, name: str, into: Path) -> Path:
     directory = builder.copied(name, into)
     if name == "ignored":
-        # What git does not keep.
+        # Files that git does not keep.
         context(directory, **{"node_modules/x/index.js": "dep", ".git/HEAD": "ref"})
         with tarfile.open(directory / "archive.tar.gz", "w:gz") as archive:
             entry = tarfile.TarInfo("inside/file")
@@ -192,11 +192,11 @@ def test_dockerfile(case, builder, server, registries, internet, tmp_path, figur
 
 
 def copies(step: str, file: str) -> bool:
-    """Whether the step copies this file, by its name or with everything."""
+    """Whether the step copies this file, by name or with a directory."""
     return step.startswith("COPY ") and (Path(file).name in step or step.startswith("COPY . "))
 
 
-# What the ten do not have
+# Not covered by the examples
 
 
 def test_build_arguments(builder, tmp_path):
@@ -229,7 +229,7 @@ def test_no_cache(builder, tmp_path):
 
 
 def test_steps_are_shared_between_templates(builder, tmp_path):
-    """The cache is by what is done, not by whom: another template that begins the same way begins where it ends."""
+    """The cache key is what a step does: another template with the same first steps reuses them."""
     text = f"FROM base\nRUN echo {MARK} > /same\n"
     builder.build(context(tmp_path / "a", Dockerfile=text), builder.name("a"))
     second = builder.build(context(tmp_path / "b", Dockerfile=text + "RUN echo more > /more\n"), builder.name("b"))
@@ -237,7 +237,7 @@ def test_steps_are_shared_between_templates(builder, tmp_path):
 
 
 def test_only_what_is_copied_counts(builder, tmp_path):
-    """A file that no step copies, its time and its owner change nothing; its content and its mode do."""
+    """A file that no step copies, times and owners change nothing; content and mode do."""
     directory = context(tmp_path, Dockerfile="FROM base\nCOPY used /used\nRUN ls -l /used\n", used=MARK, unused="1")
     name = builder.name("copied")
     builder.build(directory, name)
@@ -249,7 +249,7 @@ def test_only_what_is_copied_counts(builder, tmp_path):
 
 
 def test_a_build_runs_like_a_sandbox(builder, tmp_path):
-    """Steps are isolated as sandboxes are: they see neither the host nor each other's processes, and cannot reach the server."""
+    """Steps are isolated like sandboxes: they see neither the host nor each other's processes, and cannot reach the server."""
     text = f"""FROM base
 RUN ! test -e {builder.server.data}
 RUN ! curl -s --max-time 5 http://127.0.0.1:{builder.server.port}/health

@@ -1,4 +1,4 @@
-"""The edge: web servers inside a sandbox, reached by host name and by routing headers; WebSockets; what is said when nobody answers."""
+"""The edge: web servers inside a sandbox, reached by host name and by routing headers; WebSockets; errors."""
 
 import json
 
@@ -61,12 +61,12 @@ def test_the_host_name_decides(sandboxes, server):
     for sandbox in (first, second):
         headers = by_host(server, sandbox, 8000)
         eventually(lambda: requests.get(server.url + "/name", headers=headers).text == sandbox.sandbox_id)
-    # A host of the form port-id wins over headers, so that a page cannot be talked into another sandbox.
+    # A host of the form port-id takes precedence over headers, so that a page cannot be redirected to another sandbox.
     mixed = {**by_host(server, first, 8000), **by_headers(server, second, 8000)}
     assert requests.get(server.url + "/name", headers=mixed).text == first.sandbox_id
 
 
-def test_internal_headers_do_not_reach_the_inside(sandbox, server):
+def test_internal_headers_are_removed(sandbox, server):
     inside.serve(sandbox, inside.ECHO, "0.0.0.0", 8000)
     mine = {"X-API-KEY": server.key, "Connection": "keep-alive, X-Hop", "X-Hop": "dropped"}
     sent = {**by_headers(server, sandbox, 8000), **mine}
@@ -89,14 +89,14 @@ def test_websocket(sandbox, server):
 def test_websocket_by_host_name(sandbox, server):
     inside.serve(sandbox, inside.WEBSOCKET, "0.0.0.0", 8001)
     with server.connect() as connection:
-        # The connection is encrypted already where it has to be.
+        # The connection is already encrypted if required.
         url = f"ws://8001-{sandbox.sandbox_id}.{server.domain}/"
         with websockets.sync.client.connect(url, sock=connection, compression=None) as ws:
             ws.send("by name")
             assert ws.recv(timeout=5) == "by name"
 
 
-def test_server_sent_events_are_not_held_back(sandbox, server):
+def test_server_sent_events_are_not_buffered(sandbox, server):
     sandbox.files.write(
         "/tmp/sse.py",
         """
@@ -114,7 +114,7 @@ http.server.ThreadingHTTPServer(("0.0.0.0", 8003), Handler).serve_forever()
         assert next(answer.iter_lines()) == b"data: first"
 
 
-def test_nobody_listens(sandbox, server):
+def test_port_without_listener(sandbox, server):
     for way in (by_headers, by_host):
         answer = requests.get(server.url + "/", headers=way(server, sandbox, 9))
         assert answer.status_code == 502
@@ -150,7 +150,7 @@ def test_a_browser_gets_a_page(server):
     assert answer.status_code == 502 and answer.headers["content-type"].startswith("text/html")
 
 
-def test_ports_and_ids_that_are_none(sandbox, server):
+def test_invalid_ports_and_ids(sandbox, server):
     for headers in (
         {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "0"},
         {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "65536"},
@@ -163,8 +163,8 @@ def test_ports_and_ids_that_are_none(sandbox, server):
         assert requests.get(server.url + "/", headers=headers).status_code in (400, 502), headers
 
 
-def test_a_server_that_breaks_off(sandbox, server):
-    """What the inside says is hostile: answers that are no HTTP, or end early, hurt nobody else."""
+def test_broken_responses_from_inside(sandbox, server):
+    """Output of the sandbox is untrusted: responses that are not HTTP, or end early, affect nobody else."""
     sandbox.files.write(
         "/tmp/broken.py",
         """

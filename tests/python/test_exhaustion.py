@@ -1,4 +1,4 @@
-"""A sandbox that takes all it can get: only that one suffers, the API and the neighbours go on, and it is said what happened."""
+"""A sandbox that exhausts its resources: only it is affected, the API and other sandboxes keep working, and the cause is reported."""
 
 import threading
 import time
@@ -11,8 +11,8 @@ from waiting import eventually, within
 
 
 class Neighbour:
-    """A second sandbox in which a command is run again and again while the block lasts; remembers how long each took, and what share of the
-    machine others left to this server meanwhile."""
+    """A second sandbox that runs a command repeatedly during the block; records how long each took, and which share of the
+    machine was available to this server."""
 
     def __init__(self, server):
         self.client, self.took, self.left, self.failed = server.client(), [], [], []
@@ -44,13 +44,13 @@ class Neighbour:
 
     def check(self, slowest: float = 3.0) -> None:
         assert not self.failed, self.failed
-        # What others take of the machine is not the sandbox's fault: so long it would have taken without them.
+        # Do not count the time that other programs of the machine took.
         waited = [took * left for took, left in zip(self.took, self.left)]
         assert waited and max(waited) < slowest, f"the neighbour waited {max(waited):.2f} s ({max(self.took):.2f} s on this machine)"
 
 
 def fate(api, identifier: str) -> str:
-    """What the API tells about the end of a sandbox or of something in it."""
+    """What the API reports about the end of a sandbox or of a process in it."""
     answer = api.get(f"/sandboxes/{identifier}")
     gone = answer.json["message"] if answer.status == 404 else ""
     return f"{gone} {[(event['type'], event['eventData']) for event in api.events(identifier)]}".lower()
@@ -72,8 +72,8 @@ def test_memory(kind, boxes, api, server):
             code, _ = api.run(box, BOMBS[kind])
             assert code != 0
         except Exception:
-            pass  # the whole sandbox may have gone with it
-        # A process that was killed is noted as `oom`; where the whole sandbox went, its end says so in words.
+            pass  # the whole sandbox may have been killed
+        # A killed process is recorded as `oom`; if the whole sandbox was killed, its end cause says so.
         told = lambda: any(word in fate(api, box.id) for word in ("'reason': 'oom'", "out of memory"))
         eventually(told, within=15, every=0.1, what="an event about the memory")
         within(40, started, "the end of a memory bomb")
@@ -114,7 +114,7 @@ def test_disk(boxes, api, server):
             box, "fallocate -l 1G ~/more; echo $?; for i in $(seq 200); do echo x > ~/f$i || break; done 2>/dev/null"
         )
         assert output.split()[0] != "0"
-        # The guest still answers, and writing through the API says why it fails.
+        # The guest still responds, and writing through the API gives the reason.
         assert api.run(box, "echo alive") == (0, "alive\n")
         answer = api.request(
             "POST",
@@ -144,7 +144,7 @@ def test_descriptors(sandbox):
 
 
 def test_processors(boxes, api, server):
-    """Many spinning threads get no more than the processors they have."""
+    """Many spinning threads get no more than their CPUs."""
     box = boxes(cpuCount=1)
     with Neighbour(server) as neighbour:
         _, output = api.run(
@@ -157,14 +157,14 @@ def test_processors(boxes, api, server):
     neighbour.check()
 
 
-def test_no_priority_for_oneself(sandbox):
+def test_priority_cannot_be_raised(sandbox):
     for command in ("nice -n -20 true", "chrt -f 50 true"):
         result = sandbox.commands.run(f"{command} 2>&1; echo $?", user="root")
         assert "permitted" in result.stdout or "denied" in result.stdout, result.stdout
 
 
-def test_processes_that_refuse_to_end(boxes, api, world):
-    """Daemons that ignore signals, stopped ones and zombies all go with their sandbox."""
+def test_unkillable_processes_are_removed(boxes, api, world):
+    """Daemons that ignore signals, stopped processes and zombies all end with their sandbox."""
     box = boxes()
     api.run(
         box,
@@ -176,8 +176,8 @@ def test_processes_that_refuse_to_end(boxes, api, world):
     within(3, started, "killing processes that refuse")
 
 
-def test_a_guest_that_is_killed_is_reported(boxes, api):
-    """Root inside may end everything in its own sandbox; then it is said that the guest died."""
+def test_killed_guest_is_reported(boxes, api):
+    """Root inside may kill everything in its own sandbox; the cause is then reported."""
     box = boxes()
     sandbox = Sandbox.connect(box.id)
     try:

@@ -1,5 +1,5 @@
-"""The server dies at every point where it writes or changes something, and at random ones; disks are full and cold storage fails. No
-file is lost, nothing is left over, and nobody has to lift a hand."""
+"""The server is killed at every failpoint and at random times; disks are full and cold storage fails. No
+file is lost, nothing is left over, and no manual repair is needed."""
 
 import os
 import random
@@ -26,7 +26,7 @@ MARK = {"t": "faults"}
 
 @pytest.fixture
 def life(server):
-    """The server runs, and afterwards none of our sandboxes and snapshots is left, whatever the test did."""
+    """The server runs, and afterwards none of our sandboxes and snapshots is left."""
     life = Life(server)
     yield life
     if server.process is None or server.process.poll() is not None:
@@ -42,7 +42,7 @@ def life(server):
 
 @pytest.fixture
 def dying(life, server, tmp_path):
-    """Makes the server die at a point while something is asked of it, and starts it again."""
+    """Kills the server at a failpoint during a request, and restarts it."""
     armed = tmp_path / "point"
     server.settings["CABANA_FAILPOINT"] = str(armed)
     server.stop()
@@ -53,7 +53,7 @@ def dying(life, server, tmp_path):
         try:
             trigger()
         except GONE:
-            pass  # that is the point
+            pass  # the server was killed on purpose
         try:
             code = server.process.wait(timeout=15)
         except Exception:
@@ -73,11 +73,11 @@ def dying(life, server, tmp_path):
     server.start()
 
 
-# What each point is met by: how the sandbox is before, what is asked, and what must be true afterwards.
+# For each failpoint: the sandbox's situation before, the request, and what must hold afterwards.
 
 UP, MEMORY, DISK, ARCHIVED, FAILED = "running", "paused with memory", "paused with its disk", "archived", "failed"
 
-# (point, situation, deed, phases that it may be in afterwards, whether its processes must have lived on)
+# (failpoint, situation, request, phases allowed afterwards, whether its processes must have survived)
 PASSAGES = [
     ("pause.withdrawn", UP, "pause", {"paused"}, True),
     ("pause.frozen", UP, "pause", {"paused"}, True),
@@ -117,12 +117,12 @@ PASSAGES = [
     ("fork.made", MEMORY, "fork", {"paused"}, True),
     ("snapshot.removed", DISK, "fork", {"paused"}, False),
 ]
-# Points of sandboxes that are made or killed have tests of their own.
+# Failpoints of create and kill have their own tests.
 BIRTHS = ["create.written", "create.launched"]
 DEATHS = ["kill.written", "kill.destroyed"]
 # So have those of builds.
 BUILDS = ["build.kept", "build.committed"]
-# And those of templates that are made of sandboxes.
+# And those of commits.
 COMMITS = ["snapshot.copied", "build.merged", "build.committed", "snapshot.removed"]
 
 
@@ -131,12 +131,12 @@ def points() -> set[str]:
     return set(re.findall(r'failpoint::hit\("([^"]+)"\)', text))
 
 
-def test_every_point_is_tried():
+def test_every_failpoint_is_tested():
     assert points() == {passage[0] for passage in PASSAGES} | set(BIRTHS) | set(DEATHS) | set(BUILDS) | set(COMMITS)
 
 
 def bring(life: Life, server, box: Box, situation: str) -> None:
-    """Into a situation, from any other."""
+    """Brings a sandbox from any situation into this one."""
     if situation == FAILED:
         server.kill_guest(box.id)
         eventually(lambda: box.id in {row["sandboxID"] for row in server.client().sandboxes("&state=failed")})
@@ -147,7 +147,7 @@ def bring(life: Life, server, box: Box, situation: str) -> None:
 
 
 def passages() -> list[list]:
-    """By situation, so that a failure says where."""
+    """By situation, so that a failure names it."""
     groups: dict[str, list] = {}
     for passage in PASSAGES:
         groups.setdefault(passage[1], []).append(passage)
@@ -155,7 +155,7 @@ def passages() -> list[list]:
 
 
 @pytest.mark.parametrize("group", passages())
-def test_death_at_a_point(group, life, server, dying, figures):
+def test_crash_at_failpoint(group, life, server, dying, figures):
     box = life.create(metadata=MARK, autoPause=True)
     files, slowest, problems = {}, 0.0, []
     for number, (point, situation, deed, phases, lives_on) in enumerate(group):
@@ -184,7 +184,7 @@ def test_death_at_a_point(group, life, server, dying, figures):
             slowest = max(slowest, life.assert_whole())
             phase = "failed" if "failed" in phases else life.phase(box)
             assert phase in phases, f"it is {phase}"
-            # A copy is there with everything, or not at all.
+            # A snapshot is complete or absent.
             snapshots, forks = life.snapshots(), life.listed() - others
             assert len(snapshots) == (1 if point == "snapshot.written" else 0), snapshots
             assert len(forks) == (1 if deed == "fork" and point != "snapshot.copied" else 0), forks
@@ -213,7 +213,7 @@ def test_death_at_a_point(group, life, server, dying, figures):
     assert not problems, "\n".join(problems)
 
 
-def test_death_while_sandboxes_come_and_go(life, server, dying):
+def test_crash_during_create_and_kill(life, server, dying):
     keeper = life.create(metadata=MARK)
     life.write(keeper, "kept", "content")
     boot = life.boot(keeper)
@@ -223,7 +223,7 @@ def test_death_while_sandboxes_come_and_go(life, server, dying):
             others = life.listed()
             dying(point, lambda: life.create(template, metadata=MARK))
             life.assert_whole()
-            assert life.listed() == others, f"{point}: whoever asked was never answered"
+            assert life.listed() == others, f"{point}: the client was never answered"
     for situation in (UP, MEMORY, DISK, ARCHIVED, FAILED):
         for point in DEATHS:
             box = life.create(metadata=MARK)
@@ -237,8 +237,8 @@ def test_death_while_sandboxes_come_and_go(life, server, dying):
     assert life.files(keeper) == {"kept": "content"}
 
 
-def test_death_in_a_build(life, dying, builder, tmp_path):
-    """It has failed, the one before is still the template's, and what was finished need not be done again."""
+def test_crash_during_build(life, dying, builder, tmp_path):
+    """It has failed, the previous build is still current, and finished steps are cached."""
     for point in BUILDS:
         name, watching = builder.name("death"), []
         text = f"FROM base\nRUN echo {name} > /version\n"
@@ -257,8 +257,8 @@ def test_death_in_a_build(life, dying, builder, tmp_path):
         assert builder.sandbox(name).files.read("/version") == f"{name}\nmore\n", point
 
 
-def test_death_while_a_template_is_made_of_a_sandbox(life, dying, builder):
-    """The sandbox lives on, no copy of its disk is left, and asking again makes the template."""
+def test_crash_during_commit(life, dying, builder):
+    """The sandbox keeps running, no copy of its disk is left, and a retry creates the template."""
     box, name = life.create(metadata=MARK), builder.name("death")
     life.write(box, "kept", "content")
     boot = life.boot(box)
@@ -267,7 +267,7 @@ def test_death_while_a_template_is_made_of_a_sandbox(life, dying, builder):
         life.assert_whole()
         assert life.boot(box) == boot and life.files(box) == {"kept": "content"}, point
         assert not life.snapshots() and not life.server.copies(), point
-        # One that was not begun waits, as for a client that comes back, and is removed after some hours.
+        # A build that was not started waits for its client, and is removed after some hours.
         assert builder.last(name).status == ("waiting" if point == "snapshot.copied" else "error"), point
     life.commit(box, name)
     copy = life.create(name, metadata=MARK)
@@ -275,13 +275,13 @@ def test_death_while_a_template_is_made_of_a_sandbox(life, dying, builder):
     life.kill(copy)
 
 
-def test_all_of_it_leaves_nothing(life, world):
-    """Runs after the deaths above."""
+def test_crashes_leave_nothing(life, world):
+    """Runs after the crashes above."""
     world.assert_restored()
 
 
-def test_random_deaths_under_load(life, server, world, figures):
-    """`CABANA_TEST_KILLS` deaths; `CABANA_TEST_SEED` chooses the load and their moments, as far as the machine keeps time."""
+def test_random_crashes_under_load(life, server, world, figures):
+    """`CABANA_TEST_KILLS` crashes; `CABANA_TEST_SEED` selects the load and the times."""
     dice = random.Random(SEED)
     gate = Gate(workers=3)
     workers = [Worker(Life(server, timeout=60), gate, dice.randrange(1 << 32), MARK) for _ in range(gate.workers)]
@@ -331,7 +331,7 @@ def test_random_deaths_under_load(life, server, world, figures):
 
 
 def settle(life: Life, server, workers) -> None:
-    """While nothing is under way: what is acknowledged is there, what nobody was told of goes."""
+    """While no request is in flight: acknowledged objects exist, and unacknowledged ones are removed."""
     listed = life.listed()
     for worker in workers:
         assert not listed & set(worker.killed), f"seed {SEED}: a kill was forgotten"
@@ -348,8 +348,8 @@ def settle(life: Life, server, workers) -> None:
         life.kill(orphan)
 
 
-def test_clients_that_hang_up_leave_no_copies(life, server, world):
-    """Whoever asked for a snapshot or a fork is gone before it is there."""
+def test_disconnected_clients_leave_no_snapshots(life, server, world):
+    """The client of a snapshot or fork disconnects before it is finished."""
     box = life.create(metadata=MARK)
     life.write(box, "kept", "content")
     dice = random.Random(SEED)
@@ -361,7 +361,7 @@ def test_clients_that_hang_up_leave_no_copies(life, server, world):
             time.sleep(dice.uniform(0, 0.02))
 
     def swept() -> bool:
-        settle(life, server, [])  # a fork may still be on its way
+        settle(life, server, [])  # a fork may still be in progress
         return not world.differences(World(server.data))
 
     try:
@@ -371,12 +371,12 @@ def test_clients_that_hang_up_leave_no_copies(life, server, world):
         world.assert_restored(within=0)
         raise
     finally:
-        # A new server removes what was never finished; the tests after this one have a clean world.
+        # A restart removes unfinished ones; the following tests need a clean machine.
         server.crash()
         server.start()
 
 
-def test_processes_that_died_while_the_server_was_away(life, server):
+def test_processes_that_died_while_the_server_was_down(life, server):
     """As after a restart of the machine, one by one."""
     boxes = {}
     for situation in (UP, MEMORY, DISK):
@@ -403,8 +403,8 @@ def test_processes_that_died_while_the_server_was_away(life, server):
     life.assert_whole()
 
 
-def test_many_hands_on_one_sandbox(life, server, figures):
-    """Everything at once with the same sandbox: somebody is refused, nothing breaks."""
+def test_concurrent_operations_on_one_sandbox(life, server, figures):
+    """All operations at once on the same sandbox: some are refused, nothing breaks."""
     box = life.create(metadata=MARK, autoPause=True)
     life.write(box, "kept", "content")
     answers: dict[str, int] = {}
@@ -422,7 +422,7 @@ def test_many_hands_on_one_sandbox(life, server, figures):
 
     deeds = {
         "pause": lambda: hands.pause(box),
-        "rest": lambda: hands.pause(box, memory=False),
+        "pause disk": lambda: hands.pause(box, memory=False),
         "connect": lambda: hands.connect(box),
         "archive": lambda: hands.archive(box),
         "recover": lambda: hands.recover(box),
@@ -439,7 +439,7 @@ def test_many_hands_on_one_sandbox(life, server, figures):
                 answer = f"{name} done"
             except Refused as refused:
                 answer = f"{name} {refused.status}"
-                # One who wakes a sandbox stops its archiving.
+                # A resume cancels archiving.
                 if (refused.status != 409 or name in ("connect", "recover")) and not (name == "archive" and "could not be archived" in str(refused)):
                     problems.append(f"{name}: {refused}")
             except (AssertionError, *GONE) as problem:
@@ -459,14 +459,14 @@ def test_many_hands_on_one_sandbox(life, server, figures):
     assert life.files(box) == {"kept": "content"}
     life.kill(box)
     settle(life, server, [])
-    # What a cancelled upload wrote after all is found by the housekeeping.
+    # Objects that a cancelled upload still wrote are removed by maintenance.
     server.crash()
     server.start()
     eventually(lambda: not life.archives())
 
 
-def test_connecting_at_the_moment_of_the_timeout(life, server):
-    """Whoever connects gets a sandbox that is up, however close the call."""
+def test_connect_at_the_timeout(life, server):
+    """A client that connects gets a running sandbox, however close to the timeout."""
     box = life.create(metadata=MARK, autoPause=True)
     dice, refusals = random.Random(SEED), []
     for _ in range(40):

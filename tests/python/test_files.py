@@ -155,7 +155,7 @@ def test_links_stay_inside(sandbox):
     assert sandbox.files.read("up") == sandbox.commands.run("cat /etc/hostname").stdout
     with pytest.raises(SandboxException):
         sandbox.files.read("loop")
-    # Whoever holds the token may write everywhere inside, as E2B does it; but only inside.
+    # A client with the token may write everywhere inside, as with E2B; but only inside.
     host = Path("/etc/hostname").read_text() if Path("/etc/hostname").exists() else None
     sandbox.files.write("etc/hostname", "changed inside")
     assert sandbox.files.read("/etc/hostname") == "changed inside"
@@ -213,7 +213,7 @@ def test_range_and_head_of_a_download(sandbox, api):
     assert answer.headers["content-length"] == "10"
 
 
-# Watching. Writing a new file through the API is seen as exactly three events.
+# Watching. A new file written through the API causes exactly three events.
 
 
 def events_of(handle, names: set[str], within: float = 5) -> list:

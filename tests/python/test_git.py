@@ -1,4 +1,4 @@
-"""The SDK's git helpers, synchronous and asynchronous: they run `git` inside, against a bare repository there."""
+"""The SDK's git helpers, synchronous and asynchronous, against a bare repository inside."""
 
 import inspect
 

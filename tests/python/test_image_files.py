@@ -1,4 +1,4 @@
-"""Templates of images in files, without any registry: what `docker save` writes, and OCI layouts as directories and archives."""
+"""Templates from image files, without a registry: `docker save` archives, and OCI layouts as directories and archives."""
 
 import gzip
 import json
@@ -15,13 +15,13 @@ from server import CABANA
 
 
 def marked(text: str) -> Image:
-    """One that no earlier run has left in the cache."""
+    """An image that is not in the cache yet."""
     return image([busybox_layer(), Layer.of({"mark": text, "new": os.urandom(8)})], Cmd=["sh"])
 
 
 @pytest.fixture
 def load(builder: Builder):
-    """Runs `cabana template import` and expects it to succeed; the name of the template."""
+    """Runs `cabana template import` and expects success; returns the template's name."""
 
     def run(file, *options: str, name: str | None = None, **how) -> str:
         name = name or builder.name("imported")
@@ -58,7 +58,7 @@ def test_layouts(load, builder, tmp_path):
     packed = tmp_path / "layout.tar"
     packed.write_bytes(oci.archive(files))
     assert mark(builder, load(directory)) == "laid out"
-    # The same image again, in another form: nothing of it is unpacked twice.
+    # The same image in another form: nothing is unpacked twice.
     again = load(packed)
     assert mark(builder, again) == "laid out" and "unpacking" not in builder.last(again).log
 
@@ -77,7 +77,7 @@ def test_one_of_several(load, builder, tmp_path):
 
 
 def test_a_build_on_top(builder, tmp_path):
-    """`FROM` a name that stands for a file, by any way to write it; the image's own directory and environment count."""
+    """`FROM` a name that refers to a file, in every spelling; the image's own directory and environment apply."""
     file = tmp_path / "base.tar"
     base = image([busybox_layer(), Layer.of({"srv": None, "mark": os.urandom(8).hex()})], Env=["A=1", "PATH=/bin"], WorkingDir="/srv")
     file.write_bytes(oci.archive(base.saved("acme/base:1")))
@@ -87,8 +87,8 @@ def test_a_build_on_top(builder, tmp_path):
     assert builder.sandbox(name).files.read("/seen", user="root") == "/srv\n1\n"
 
 
-def test_what_is_no_image(builder, tmp_path):
-    """Each is refused in clear words, and leaves nothing that the next build meets."""
+def test_invalid_image_files(builder, tmp_path):
+    """Each is refused with a clear error, and leaves nothing for the next build."""
     whole = marked("good")
     good = whole.layout("v1")
     spoilt = dict(good)
@@ -114,8 +114,8 @@ def test_what_is_no_image(builder, tmp_path):
     assert missing.returncode == 1 and "none.tar" in missing.stderr, missing
 
 
-def test_images_that_were_not_sent(builder):
-    """The API names what is wrong before anything is begun."""
+def test_missing_image_uploads(builder):
+    """The API names the problem before anything is started."""
     wanted = builder.ask("POST", "/v3/templates", {"name": builder.name("api")}).json
     start = f"/v2/templates/{wanted['templateID']}/builds/{wanted['buildID']}"
     for images, reason in [

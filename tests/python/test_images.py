@@ -1,5 +1,5 @@
-"""Templates from images of registries on loopback: open, with a password, with tokens, by a mirror. And registries that do things wrong: every
-pull ends in time and says why, and what was wrong is never kept, so that the same build works when the registry is well again."""
+"""Templates from images of registries on loopback: open, with a password, with tokens, by a mirror. And failing registries: every
+pull ends in time with a reason, and wrong data is never cached, so that the same build works when the registry has recovered."""
 
 import base64
 import os
@@ -16,13 +16,13 @@ from oci import Layer, link
 from registry import PASSWORD, USER
 from waiting import within
 
-# No test waits longer for a registry that does not answer; the configuration of the server under test gives it less (images.py).
+# No test waits longer for a registry that does not respond; the server's configuration has a shorter timeout (images.py).
 BOUND = 60
 
 
 @pytest.fixture
 def template(builder: Builder, well, tmp_path):
-    """Builds `FROM image` with a step that shows that it runs."""
+    """Builds `FROM image` with a step that proves that it runs."""
 
     def build(reference: str, name: str | None = None) -> str:
         name = name or builder.name("image")
@@ -51,8 +51,8 @@ def test_by_digest(template, builder, registries):
 
 
 def test_a_tag_that_moves(template, builder, registries):
-    """A tag is asked for at each build; only what is new is fetched."""
-    # What is fetched is kept from run to run: both must be new.
+    """A tag is resolved at each build; only new blobs are downloaded."""
+    # Blobs are cached between runs: both must be new.
     moving = lambda text: image([busybox_layer(), Layer.of({"mark": text, "new": os.urandom(8)})])
     registries.push("team/moving", "1", moving("one"))
     name = template(f"{registries.open.host}/team/moving:1")
@@ -65,7 +65,7 @@ def test_a_tag_that_moves(template, builder, registries):
 
 
 def test_mirror(template, builder, registries):
-    """A host that is not there, and the host of names without one, both by their mirror."""
+    """A host that does not exist, and the host of names without one, both by their mirror."""
     registries.has("library/busybox", "library/busybox:1")
     for reference in ("registry.test/library/busybox:1", "busybox", "docker.io/library/busybox:latest"):
         registries.mirror.asked.clear()
@@ -95,9 +95,9 @@ def test_image_of_another_machine(template, builder, registries, tmp_path):
     assert "s390x" in done.err, done.err
 
 
-def test_an_image_knows_how_to_run(builder, registries, server, tmp_path):
-    """User, directory and environment of the image are the template's. What it runs, and with it the check, is so only where the Dockerfile speaks of
-    it: most images run a shell or an interpreter, which is not what a sandbox is for."""
+def test_image_defaults(builder, registries, server, tmp_path):
+    """User, directory and environment of the image are the template's. Its command and health check apply only if the Dockerfile mentions
+    them: most images run a shell or an interpreter, which a sandbox does not need."""
     registries.has("team/service:1")
     base = f"FROM {registries.open.host}/team/service:1\n"
     client = server.client()
@@ -118,8 +118,8 @@ def test_an_image_knows_how_to_run(builder, registries, server, tmp_path):
     client.close()
 
 
-def test_a_small_debian(builder, registries, internet, tmp_path):
-    """Nothing but `apt` in it: the account of the sandbox's user and a shell are there all the same, and packages can be installed."""
+def test_minimal_debian_image(builder, registries, internet, tmp_path):
+    """It contains only `apt`: the sandbox's user and a shell are added, and packages can be installed."""
     registries.has("library/debian:12")
     name = builder.name("debian")
     text = "FROM debian:12\nRUN apt-get update && apt-get install -y --no-install-recommends bc && rm -rf /var/lib/apt/lists/*\n"
@@ -130,7 +130,7 @@ def test_a_small_debian(builder, registries, internet, tmp_path):
     assert sandbox.commands.run("cat /tmp/file; whoami", user="root").stdout == "contentroot\n"
 
 
-# Who may
+# Authentication
 
 
 def test_password(builder, registries, log):
@@ -157,8 +157,8 @@ def test_password(builder, registries, log):
     assert PASSWORD not in status.log
 
 
-def test_what_a_password_opened_stays_closed_to_others(builder, registries):
-    """Layers are kept, but they are not a way around the password: another team, or the same without it, gets nothing."""
+def test_cached_private_layers_stay_private(builder, registries):
+    """Layers are cached, but that does not bypass the password: another team, or the same without it, gets nothing."""
     reference = f"{registries.closed.host}/team/private:1"
     name = builder.name("opened")
     Template.build(Template().from_image(reference, USER, PASSWORD).run_cmd("true", user="root"), name)
@@ -180,9 +180,9 @@ def test_tokens(builder, registries, tmp_path):
         )
 
 
-# Registries that do things wrong
+# Failing registries
 
-# Fault → what the reason says of it.
+# Fault → part of the reason.
 FAULTS = {"refuse": "access", "fail": "500", "spoil": "corrupt", "shorten": "", "silence": ""}
 
 
@@ -209,7 +209,7 @@ def test_faults(fault, builder, well, tmp_path, figures):
 
 @pytest.mark.parametrize("fault", ["drip", "break"])
 def test_slow_is_not_broken(fault, builder, well, tmp_path):
-    """Nor is a connection that breaks off: what is missing is asked for."""
+    """Nor is a broken connection: the rest is requested."""
     well.push(f"faulty/{fault}", "1", image([busybox_layer(), Layer.of({"mark": f"{fault} {tmp_path}"})]))
     well.open.fail(fault)
     name = builder.name(fault)
@@ -217,8 +217,8 @@ def test_slow_is_not_broken(fault, builder, well, tmp_path):
     assert read(builder, name, "/mark") == f"{fault} {tmp_path}"
 
 
-def test_a_mirror_that_fails_is_passed_over(builder, well, tmp_path):
-    """The next in line is asked: here, the host itself, which is not there. The reason names it, not only the mirror."""
+def test_failing_mirror_is_skipped(builder, well, tmp_path):
+    """The next one is tried: here, the host itself, which does not exist. The reason names it, not only the mirror."""
     well.has("library/busybox:1")
     well.mirror.fail("fail")
     done, _ = builder.fail(
@@ -227,7 +227,7 @@ def test_a_mirror_that_fails_is_passed_over(builder, well, tmp_path):
     assert "registry.test" in done.err, done.err
 
 
-def test_what_is_not_there(builder, registries, tmp_path):
+def test_missing_images(builder, registries, tmp_path):
     registries.has("team/busybox:v1")
     for reference in (f"{registries.open.host}/team/busybox:v9", f"{registries.open.host}/team/nothing"):
         done, build = builder.fail(context(tmp_path, Dockerfile=f"FROM {reference}\n"), builder.name("missing"))
@@ -238,8 +238,8 @@ def test_what_is_not_there(builder, registries, tmp_path):
 @pytest.mark.parametrize(
     "reference", ["127.0.0.1:1/x", "localhost/x", "169.254.169.254/x", "[::1]:5000/x", "10.0.0.1/x"]
 )
-def test_the_server_asks_no_neighbours(reference, builder, tmp_path):
-    """Only hosts that the operator named may be inside the private network."""
+def test_private_addresses_are_not_contacted(reference, builder, tmp_path):
+    """Only hosts that the operator named may have private addresses."""
     started = time.monotonic()
     done, _ = builder.fail(context(tmp_path, Dockerfile=f"FROM {reference}\n"), builder.name("inside"))
     within(10, started, "the refusal")
@@ -247,7 +247,7 @@ def test_the_server_asks_no_neighbours(reference, builder, tmp_path):
 
 
 def test_hostile_layers(builder, registries, tmp_path):
-    """What climbs out of the root filesystem is refused, by whatever trick."""
+    """Layers that try to write outside of the root filesystem are refused."""
     tricks = {
         "climb": {"../../escaped": "1"},
         "absolute": {"/escaped": "1"},
@@ -259,7 +259,7 @@ def test_hostile_layers(builder, registries, tmp_path):
         directory = context(tmp_path / name, Dockerfile=f"FROM {registries.open.host}/hostile/{name}:1\n")
         done = builder.attempt(directory, template := builder.name("hostile"))
         if done.code == 0:
-            # Taken, but inside: as the name says when it is looked up from the root.
+            # Accepted, but inside: the name is resolved from the root.
             sandbox = builder.sandbox(template)
             assert isinstance(sandbox, Sandbox) and sandbox.files.exists("/bin/busybox", user="root")
         else:

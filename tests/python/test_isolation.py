@@ -1,4 +1,4 @@
-"""What a sandbox can see and reach: a set of escape attempts, run inside as the user and as root, and the network between sandboxes."""
+"""What a sandbox can see and reach: escape attempts, run inside as the user and as root, and the network between sandboxes."""
 
 import json
 import os
@@ -31,7 +31,7 @@ DENIED = {
 }
 
 
-# What some machines do not have, so that attempts at it prove something only on others. Everything else must get through outside.
+# Features that some machines lack, so that attempts at them prove something only on others. Everything else must succeed outside.
 MAY_BE_ABSENT = {
     "kernels without modules or kexec": {"call kexec_load", "call init_module", "call finit_module", "call delete_module"},
     "kernels without access to ports": {"call iopl", "call ioperm"},
@@ -80,9 +80,9 @@ MAY_BE_ABSENT = {
     },
 }
 ABSENT = {"ENOSYS", "ENOENT", "EAFNOSUPPORT", "EPROTONOSUPPORT"}
-# Answers that look like a refusal, and say that the kernel looked for what the attempt named.
+# Results that look like a refusal, but mean that the kernel looked up what the attempt named.
 REACHED = {"call quotactl": "ENODEV", "call delete_module": "ENOENT"}
-# Kinds of attempts; what `read` gives is judged by itself.
+# Kinds of attempts; results of `read` are checked separately.
 KINDS = [
     "call",
     "unshare",
@@ -103,7 +103,7 @@ def of_kind(kind: str, found: dict) -> dict:
 
 
 def test_every_attempt_gets_through_outside():
-    """The positive control: as root on the host, in scratch namespaces, each attempt reaches what it is for."""
+    """Positive control: as root on the host, in scratch namespaces, each attempt succeeds."""
     namespaces = ["--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--mount-proc"]
     command = ["unshare", *namespaces, sys.executable, str(PROBE_FILE), "--control"]
     found = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
@@ -148,7 +148,7 @@ def test_nothing_of_the_host_is_readable(user, probed):
     readable = {
         name: result for name, result in attempts.items() if result not in DENIED | {"empty", "EISDIR", "EIO", "EAGAIN"}
     }
-    # A process of one's own user may be looked at, where that user is root and the guest is too; its memory may not.
+    # Processes of the same user may be inspected if that user and the guest's are root; their memory may not.
     readable.pop("read /proc/1/auxv", None) if user == "root" else None
     assert not readable, f"as {user}: {readable}"
 
@@ -213,7 +213,7 @@ for path in glob.glob("/proc/[0-9]*/environ") + glob.glob("/proc/[0-9]*/cmdline"
 
 
 def test_no_secret_is_inside(probed, server):
-    """The sandbox's token and the API key, handed over in halves so that the search does not find itself."""
+    """The sandbox's token and the API key, passed in halves so that the search does not find itself."""
     sandbox = probed["sandbox"]
     sandbox.files.write("/tmp/scan.py", SCAN)
     halves = [half for secret in (sandbox._envd_access_token, server.key) for half in (secret[:20], secret[20:])]
@@ -226,7 +226,7 @@ def test_each_has_its_own_ids(boxes, api):
 
 
 def test_processes_outside_have_no_rights(boxes, api):
-    """Seen from the host, everything inside runs under ids of the sandbox's own range, without capabilities in the host's namespace."""
+    """Seen from the host, all processes inside have ids of the sandbox's own range and no capabilities in the host's namespace."""
     box = boxes()
     base = int(api.run(box, "cat /proc/self/uid_map")[1].split()[1])
     api.run(box, "sudo sleep 1000 >/dev/null 2>&1 & sleep 1000 >/dev/null 2>&1 & true")
@@ -280,7 +280,7 @@ def list_of(api, box, cwd: str) -> str:
         return str(refused)
 
 
-# The network. Nothing here leaves the machine: the addresses are those of sandboxes and of this host's end of their links.
+# The network. No packet leaves the machine: the addresses are those of sandboxes and of the host's ends of their links.
 
 CONNECT = """
 import socket, sys
@@ -300,7 +300,7 @@ def reach(sandbox, *targets: str) -> dict[str, str]:
 
 
 def reach_outside(*targets: str) -> dict[str, str]:
-    """The positive control: the same program on the host."""
+    """Positive control: the same program on the host."""
     output = subprocess.run([sys.executable, "-c", CONNECT, *targets], check=True, capture_output=True, text=True).stdout
     return {line.split()[0]: line.split()[1] for line in output.splitlines()}
 
@@ -319,7 +319,7 @@ def test_sandboxes_cannot_reach_each_other(sandboxes, server):
     target = f"{address(first)}:8000"
     assert reach(first, target)[target] == "open"
     assert reach(second, target)[target] == "closed"
-    # Nor by a source address that is not its own.
+    # Nor with a forged source address.
     spoofed = second.commands.run(f"sudo ip addr add {address(first)}/32 dev eth0 2>&1; echo $?").stdout
     assert not spoofed.endswith("\n0\n")
 
@@ -333,7 +333,7 @@ def test_the_host_cannot_be_reached(sandbox, server):
         own = [near, "127.0.0.1"]
         try:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-                probe.connect(("192.0.2.1", 9))  # sends nothing; asks for the address of the default route
+                probe.connect(("192.0.2.1", 9))  # sends nothing; looks up the address of the default route
                 own.append(probe.getsockname()[0])
         except OSError:
             pass
@@ -348,14 +348,14 @@ def test_names_are_resolved_by_the_host(sandbox):
     assert sandbox.commands.run("getent hosts unknown.sandbox.test || echo none").stdout == "none\n"
 
 
-def test_cut_off_from_everything(sandboxes, resolver):
+def test_without_internet_access(sandboxes, resolver):
     sandbox = sandboxes(allow_internet_access=False)
     assert sandbox.get_info().allow_internet_access is False
     name = f"secret-{sandbox.sandbox_id}.sandbox.test"
     assert sandbox.commands.run(f"timeout 5 getent hosts {nameserver.KNOWN} || echo none").stdout == "none\n"
     sandbox.commands.run(f"timeout 5 getent hosts {name} || true")
     assert name not in resolver.asked, "no query leaves a sandbox that is cut off"
-    # Its own ports are served all the same.
+    # Its own ports still work.
     inside.serve(sandbox, inside.ECHO, "0.0.0.0", 8000)
 
 
@@ -367,8 +367,8 @@ def test_low_ports_and_ping_work_inside(sandbox):
     assert sandbox.commands.run("getent hosts localhost").stdout.split()[0] in ("127.0.0.1", "::1")
 
 
-def test_one_sandbox_cannot_use_up_another_s_watches(server):
-    """What the kernel counts per user is counted for each sandbox alone."""
+def test_inotify_limits_are_per_sandbox(server):
+    """Kernel limits per user apply to each sandbox separately."""
     hoard = (
         "import ctypes, os\n"
         "libc = ctypes.CDLL(None, use_errno=True)\n"

@@ -1,5 +1,5 @@
-"""Runs the tests of the JS SDK (tests/js), one process for each file, against the same server; those of the core also with the SDK of the
-generation before, which asks other routes."""
+"""Runs the tests of the JS SDK (tests/js), one process per file, against the same server; those of the core also with the
+previous SDK generation, which uses other routes."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import pytest
 from server import ROOT
 
 FILES = sorted((ROOT / "tests/js").glob("*.test.mjs"))
-CORE = ("commands.test.mjs", "files.test.mjs", "git.test.mjs", "lifecycle.test.mjs", "sleep.test.mjs")
+CORE = ("commands.test.mjs", "files.test.mjs", "git.test.mjs", "lifecycle.test.mjs", "pause.test.mjs")
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

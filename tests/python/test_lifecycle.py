@@ -1,4 +1,4 @@
-"""The life of a sandbox through the SDK: create, find, extend, expire, kill, and what is said about one that is gone."""
+"""The lifecycle of a sandbox through the SDK: create, find, extend, expire, kill, and errors after its end."""
 
 import time
 import uuid
@@ -63,7 +63,7 @@ def test_environment_of_the_sandbox(sandboxes):
     assert sandbox.commands.run("echo $E2B_SANDBOX_ID").stdout == sandbox.sandbox_id + "\n"
 
 
-def test_connect_to_a_running_one(sandbox):
+def test_connect_to_a_running_sandbox(sandbox):
     other = Sandbox.connect(sandbox.sandbox_id)
     other.files.write("/tmp/shared", "from the other")
     assert sandbox.files.read("/tmp/shared") == "from the other"
@@ -102,7 +102,7 @@ def test_timeout_zero_ends_it_now(sandboxes):
     eventually(lambda: not sandbox.is_running(), within=5)
 
 
-def test_what_is_said_about_one_that_is_gone(sandboxes):
+def test_errors_for_ended_sandboxes(sandboxes):
     sandbox = sandboxes()
     sandbox.kill()
     with pytest.raises(NotFoundException):
@@ -117,7 +117,7 @@ def test_what_is_said_about_one_that_is_gone(sandboxes):
         sandbox.files.read("/etc/hostname")
 
 
-def test_the_reason_of_the_end_is_told(boxes, api):
+def test_errors_name_the_end_cause(boxes, api):
     killed, expired = boxes(), boxes(timeout=1)
     api.kill(killed)
     eventually(lambda: api.get(f"/sandboxes/{expired.id}").status == 404)
@@ -127,7 +127,7 @@ def test_the_reason_of_the_end_is_told(boxes, api):
     assert told.status == 404 and "timeout" in told.json["message"], told.body
 
 
-def test_events_tell_the_life(boxes, api):
+def test_events_of_a_lifecycle(boxes, api):
     box = boxes()
     api.kill(box)
     events = eventually(lambda: (e := api.events(box)) and e[-1]["type"].endswith("killed") and e)
@@ -179,7 +179,7 @@ def test_list_by_template_time_and_state(sandboxes):
     assert listed(state=[SandboxState.PAUSED]) == []
 
 
-def test_a_killed_one_is_not_listed(sandboxes):
+def test_killed_sandboxes_are_not_listed(sandboxes):
     tag = uuid.uuid4().hex
     sandbox = sandboxes(metadata={"run": tag})
     sandbox.kill()
@@ -234,7 +234,7 @@ def test_resources_of_one_sandbox(boxes, api):
     assert int(output) < 160 * 2**20, "the disk limit holds"
 
 
-def test_the_older_path(api):
+def test_v1_create(api):
     answer = api.request("POST", "/sandboxes", {"templateID": "base"})
     assert answer.status == 201, answer.body
     body = answer.json
@@ -242,7 +242,7 @@ def test_the_older_path(api):
     info = api.get(f"/sandboxes/{body['sandboxID']}").json
     life = datetime.fromisoformat(info["endAt"]) - datetime.fromisoformat(info["startedAt"])
     assert timedelta(seconds=10) < life < timedelta(seconds=20)
-    # Names with E2B's former suffix are the same sandbox.
+    # Ids with E2B's former suffix mean the same sandbox.
     assert api.get(f"/sandboxes/{body['sandboxID']}-{body['clientID']}").status == 200
     answer = api.request("POST", f"/sandboxes/{body['sandboxID']}/refreshes", {"duration": 60})
     assert answer.status == 204

@@ -1,4 +1,4 @@
-"""Signed links: download and upload without any header, bound to one path, one operation and a time."""
+"""Signed links: download and upload without headers, bound to one path, one operation and a time."""
 
 import time
 
@@ -59,7 +59,7 @@ def test_forged(sandbox, server):
         assert requests.get(forged, headers=routed).status_code == 401, forged
         assert requests.get(forged).status_code in (400, 401, 404), forged
     assert requests.post(url, files={"file": b"not by a read link"}, headers=routed).status_code == 401
-    # A wrong token is not made good by a signature.
+    # A signature does not make up for a wrong token.
     assert requests.get(url, headers={**routed, "X-Access-Token": "wrong"}).status_code == 401
     assert sandbox.files.read("mine") == "x"
 

@@ -1,4 +1,4 @@
-"""The log of a sandbox: its lifecycle, and while it is up what its guest noted."""
+"""The log of a sandbox: its lifecycle and, while it runs, its guest's journal."""
 
 import json
 import time
@@ -29,7 +29,7 @@ def test_commands_are_noted(boxes, api):
     everything = lines(api, box)
     assert [line["timestamp"] for line in everything] == sorted(line["timestamp"] for line in everything)
     assert "Sandbox started" in messages(api, box), "the lifecycle is there, too"
-    # From the end, from a moment on, by level, by text, and not more than was asked for.
+    # From the end, from a time, by level, by text, and limited.
     assert messages(api, box, "direction=backward&limit=1") == [noted[1]["message"]]
     assert messages(api, box, f"cursor={int(time.time() * 1000) + 60_000}") == []
     assert not [message for message in messages(api, box, "level=warn") if "Process" in message]
@@ -37,7 +37,7 @@ def test_commands_are_noted(boxes, api):
     # The older form.
     older = api.get(f"/sandboxes/{box.id}/logs").json
     assert [json.loads(line["line"])["message"] for line in older["logs"]] == messages(api, box)
-    # Only the host can ask the guest, and the lifecycle outlives the sandbox.
+    # Only the host can reach the guest's journal; the lifecycle outlives the sandbox.
     assert api.request("GET", "/journal", headers=box.headers()).status == 404
     api.kill(box)
     after = lines(api, box)

@@ -1,4 +1,4 @@
-"""Random walks through everything that can be done to sandboxes, next to a model of their files and processes, which must agree."""
+"""Random walks through all operations on sandboxes, checked against a model of their files and processes."""
 
 import os
 import random
@@ -20,7 +20,7 @@ UP, MEMORY, DISK, ARCHIVED = "running", "paused", "paused with its disk", "archi
 
 @dataclass
 class Model:
-    """One sandbox as it should be."""
+    """Expected state of one sandbox."""
 
     box: Box
     files: dict[str, str] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Model:
 
 
 class Walk:
-    """A random walk. Each step is written down, to be told if one goes wrong."""
+    """A random walk. Steps are recorded for the failure report."""
 
     def __init__(self, life: Life, seed: int):
         self.life, self.dice, self.seed = life, random.Random(seed), seed
@@ -47,22 +47,22 @@ class Walk:
             self.models.append(Model(self.life.create(metadata={"t": "model"})))
         model = self.dice.choice(self.models)
         if model.state == UP:
-            deeds = [self.write] * 4 + [self.delete, self.count, self.count, self.pause, self.pause, self.rest]
+            operations = [self.write] * 4 + [self.delete, self.count, self.count, self.pause, self.pause, self.pause_disk]
         else:
-            deeds = [self.resume] * 5 + [self.rest]
-        deed = self.dice.choice([*deeds, self.snapshot, self.grow, self.fork, self.archive, self.crash])
-        self.done.append(f"{deed.__name__} of {model.box.id} ({model.state})")
-        deed(model)
+            operations = [self.resume] * 5 + [self.pause_disk]
+        operation = self.dice.choice([*operations, self.snapshot, self.grow, self.fork, self.archive, self.crash])
+        self.done.append(f"{operation.__name__} of {model.box.id} ({model.state})")
+        operation(model)
         while len(self.models) > MOST:
             self.life.kill(self.models.pop(self.dice.randrange(len(self.models))).box)
         while len(self.snapshots) > 2:
             self.life.forget(self.snapshots.pop(0)[0])
 
     def agree(self, model: Model) -> None:
-        """What is inside one that is up is what the model says."""
+        """Checks a running sandbox against the model."""
         found = self.life.files(model.box)
         assert found == model.files, f"{found} instead of {model.files}"
-        # A set: between fork and exec a counter's `sleep` is still called like the counter.
+        # A set: between fork and exec, a counter's `sleep` has the name of the counter.
         living = set(self.life.run(model.box, "ps -eo args | grep -o '[c]ounter-[0-9]*' || true").split())
         assert living == set(model.counters), f"{living} instead of {model.counters}"
         for name, before in model.counters.items():
@@ -91,7 +91,7 @@ class Walk:
         self.life.pause(model.box)
         model.state = MEMORY
 
-    def rest(self, model: Model) -> None:
+    def pause_disk(self, model: Model) -> None:
         if model.state in (UP, MEMORY):
             self.life.pause(model.box, memory=False)
             model.state, model.counters = DISK, {}
@@ -110,7 +110,7 @@ class Walk:
         model.state, model.counters = ARCHIVED, {}
 
     def copied(self, model: Model, copy) -> bool:
-        """Copies a disk; that of an archived one is not there to be copied."""
+        """Copies a disk; that of an archived sandbox is not available."""
         if model.state != ARCHIVED:
             copy()
             return True
@@ -125,7 +125,7 @@ class Walk:
             self.grow(model)
 
     def grow(self, _: Model) -> None:
-        """A sandbox of an earlier snapshot, whose source has changed or gone since."""
+        """A sandbox from an earlier snapshot, whose source has changed or ended since."""
         if self.snapshots:
             snapshot, files = self.dice.choice(self.snapshots)
             self.models.append(Model(self.life.create(snapshot, metadata={"t": "model"}), dict(files)))
@@ -152,7 +152,7 @@ class Walk:
                 assert self.life.phase(model.box) == model.state.split()[0]
 
     def end(self) -> None:
-        """Everybody wakes once more; then all goes."""
+        """Resumes every sandbox once more and checks it."""
         for model in self.models:
             self.resume(model)
         self.life.assert_whole()
@@ -166,7 +166,7 @@ class Walk:
 
 @pytest.mark.parametrize("sequence", range(SEQUENCES))
 def test_random_walk(sequence, server, world):
-    """`CABANA_TEST_SEQUENCES` of them; `CABANA_TEST_SEED` repeats them."""
+    """`CABANA_TEST_SEQUENCES` walks; `CABANA_TEST_SEED` reproduces them."""
     walk = Walk(Life(server), SEED + sequence)
     try:
         for _ in range(STEPS):

@@ -1,4 +1,4 @@
-"""Novita's fork of the SDK, by `NOVITA_API_URL` and `NOVITA_SANDBOX_URL` on plain HTTP: novita_sdk.py in an environment of its own.
+"""Novita's fork of the SDK, by `NOVITA_API_URL` and `NOVITA_SANDBOX_URL` on plain HTTP: novita_sdk.py in its own environment.
 test_tls.py runs it by `NOVITA_DOMAIN`."""
 
 import re

@@ -31,7 +31,7 @@ def packages(tmp_path_factory) -> dict[str, Path]:
 
 @pytest.fixture
 def root(server, tmp_path):
-    """A Debian system without Cabana: the base template's, with an overlay that takes the changes."""
+    """A Debian system without Cabana: the base template with an overlay for changes."""
     recipe, base = (server.data / "base-build").read_text().split()
     upper, work, target = tmp_path / "upper", tmp_path / "work", tmp_path / "root"
     for directory in (upper, work, target):
@@ -54,7 +54,7 @@ def inside(root: Path, *command: str, check: bool = True) -> subprocess.Complete
 
 def install(root: Path, package: Path) -> None:
     shutil.copy(package, root / "cabana.deb")
-    # What the server runs is not in the base template; that the names exist is checked below.
+    # The server's dependencies are not in the base template; that their names exist is checked below.
     inside(root, "dpkg", "--force-depends", "--install", "/cabana.deb")
     (root / "cabana.deb").unlink()
 
@@ -90,7 +90,7 @@ def test_an_upgrade_keeps_data_and_configuration(root, packages):
     assert configuration.read_text() == changed
     assert kept.read_text() == "sandboxes"
 
-    # A removed package takes everything over when it is installed again.
+    # A reinstalled package uses the existing data and configuration.
     install(root, packages["0.1.1"])
     assert configuration.read_text() == changed
 

@@ -1,4 +1,4 @@
-"""Sleeping and waking through the SDK: with memory, with the disk alone, by timeout, by touch, by idleness; and from the archive."""
+"""Pause and resume through the SDK: with memory, disk only, by timeout, by request, by idleness; and from the archive."""
 
 import threading
 import time
@@ -63,11 +63,11 @@ def test_a_paused_sandbox_uses_no_cpu(sandboxes, server):
         if (path / "cpuacct.usage").exists() or (path / "cpu.stat").exists()
     )
     before = usage.read_text()
-    time.sleep(1)  # what must not happen takes time
+    time.sleep(1)  # give it time to use CPU
     assert usage.read_text() == before
 
 
-def test_filesystem_pause_boots_afresh(sandboxes, api):
+def test_filesystem_pause_boots_again(sandboxes, api):
     sandbox = sandboxes()
     boot = sandbox.commands.run(BOOT).stdout
     sandbox.commands.run("trap 'echo ended > ~/trap; exit' TERM; while :; do sleep 0.05; done", background=True, timeout=0)
@@ -77,11 +77,11 @@ def test_filesystem_pause_boots_afresh(sandboxes, api):
     again = sandbox.connect(timeout=120)
     assert again.commands.run(BOOT).stdout != boot
     assert again.files.read("kept") == "content"
-    assert again.files.read("trap") == "ended\n", "processes were asked to end"
+    assert again.files.read("trap") == "ended\n", "processes were terminated"
     assert again.commands.list() == []
 
 
-def test_memory_can_be_given_up_when_resuming(sandboxes, api):
+def test_memory_can_be_discarded_when_resuming(sandboxes, api):
     sandbox = sandboxes()
     boot = sandbox.commands.run(BOOT).stdout
     sandbox.pause()
@@ -101,7 +101,7 @@ def test_fifty_resumes_keep_the_files(sandboxes):
                 assert sandbox.files.read(f"file-{earlier}") == f"content {earlier}"
 
 
-def test_timeout_pauses_and_connect_wakes(sandboxes, api):
+def test_timeout_pauses_and_connect_resumes(sandboxes, api):
     sandbox = sandboxes(timeout=60, lifecycle={"on_timeout": "pause"})
     assert sandbox.get_info().lifecycle["on_timeout"] == "pause"
     sandbox.files.write("kept", "content")
@@ -114,7 +114,7 @@ def test_timeout_pauses_and_connect_wakes(sandboxes, api):
     assert sandbox.files.read("kept") == "content"
 
 
-def test_a_touch_wakes(sandboxes, server, api, figures):
+def test_requests_resume_a_paused_sandbox(sandboxes, server, api, figures):
     sandbox = sandboxes(timeout=60, lifecycle={"on_timeout": "pause", "auto_resume": True})
     inside.serve(sandbox, inside.ECHO, "0.0.0.0", 8000)
     headers = {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "8000"}
@@ -137,13 +137,13 @@ def test_a_touch_wakes(sandboxes, server, api, figures):
     big = b"x" * (20 << 20)
     sandbox.files.write("big", big)
     assert sandbox.files.read("big", format="bytes") == big
-    # Looking wakes nobody.
+    # Reading its state does not resume it.
     sandbox.pause()
     sandbox.get_info(), sandbox.get_metrics(), Sandbox.list().next_items(), api.get(f"/sandboxes/{sandbox.sandbox_id}/logs")
     assert phase(api, sandbox) == "paused"
 
 
-def test_a_stampede_wakes_once(sandboxes, server, api):
+def test_concurrent_requests_resume_once(sandboxes, server, api):
     sandbox = sandboxes(timeout=60, lifecycle={"on_timeout": "pause", "auto_resume": True})
     inside.serve(sandbox, inside.ECHO, "0.0.0.0", 8000)
     headers = {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "8000"}
@@ -162,7 +162,7 @@ def test_a_stampede_wakes_once(sandboxes, server, api):
 
 @pytest.fixture
 def attentive(server, api):
-    """The server looks at its sandboxes every second. Answers with what waits until it has done so some times."""
+    """The server checks for idle sandboxes every second. Returns a function that waits for a number of checks."""
     server.stop()
     server.settings["CABANA_METRICS_SECONDS"] = "1"
     server.start()
@@ -170,7 +170,7 @@ def attentive(server, api):
     rounds = lambda: len(api.get(f"/teams/{team}/metrics").json)
 
     def look(times: int) -> None:
-        # A round is recorded when it begins, so one more must have begun.
+        # A check is recorded when it begins, so one more must have begun.
         seen = rounds()
         eventually(lambda: rounds() > seen + times, within=60, every=0.2, what=f"{times} looks at every sandbox")
 
@@ -180,17 +180,17 @@ def attentive(server, api):
     server.start()
 
 
-def test_idle_means_idle(attentive, boxes, server, api):
+def test_idle_sandboxes_are_paused(attentive, boxes, server, api):
     box = boxes(timeout=600, idleTimeout=2, autoResume={"enabled": True}, autoPause=True)
     state = lambda: api.get(f"/sandboxes/{box.id}").json["phase"]
     sandbox = Sandbox.connect(box.id, timeout=600)
-    # A command that only waits is work, also when nobody listens to it.
+    # A waiting command is activity, even without a client.
     waiting = sandbox.commands.run("sleep 1000", background=True, timeout=0)
     waiting.disconnect()
     attentive(6)
     assert state() == "running"
     sandbox.commands.kill(waiting.pid)
-    # So is one that computes, even if nobody knows of it.
+    # So is a process that uses CPU, even if it is not a command.
     pid = sandbox.commands.run("setsid sh -c 'while :; do :; done' >/dev/null 2>&1 & echo $!").stdout.strip()
     attentive(6)
     assert state() == "running"
@@ -200,7 +200,7 @@ def test_idle_means_idle(attentive, boxes, server, api):
     assert sandbox.commands.run("echo awake").stdout == "awake\n"
 
 
-def test_lists_know_the_states(sandboxes):
+def test_listings_show_the_states(sandboxes):
     running, paused = sandboxes(metadata={"t": "states"}), sandboxes(metadata={"t": "states"})
     paused.pause()
     ids = lambda *states: {
@@ -213,7 +213,7 @@ def test_lists_know_the_states(sandboxes):
     assert ids() == {running.sandbox_id}
 
 
-def test_archive_and_back(sandboxes, api, server, figures):
+def test_archive_and_restore(sandboxes, api, server, figures):
     sandbox = sandboxes(timeout=60, lifecycle={"on_timeout": "pause", "auto_resume": True})
     sandbox.commands.run("mkdir -p deep/er && head -c 30000000 /dev/urandom > deep/er/random && ln -s deep link && rm -rf ~/.bashrc")
     digest = sandbox.commands.run("sha256sum deep/er/random").stdout
@@ -224,13 +224,13 @@ def test_archive_and_back(sandboxes, api, server, figures):
     assert sandbox.sandbox_id not in server.disks()
     assert any(sandbox.sandbox_id in path.name for path in (server.data / "archive").rglob("*"))
     started = time.monotonic()
-    assert sandbox.commands.run("sha256sum deep/er/random").stdout == digest, "touched, restored, woken"
+    assert sandbox.commands.run("sha256sum deep/er/random").stdout == digest, "a request restores and resumes it"
     figures.append(f"archive of 30 MB {took:.2f} s, restore by a touch {time.monotonic() - started:.2f} s")
     assert sandbox.commands.run("readlink link; ls -a ~ | grep -c bashrc || true").stdout == "deep\n0\n"
     eventually(lambda: not any(sandbox.sandbox_id in path.name for path in (server.data / "archive").rglob("*")))
 
 
-def test_recycling_keeps_what_was_marked(boxes, api):
+def test_recycling_keeps_marked_paths(boxes, api):
     box = boxes(timeout=600, keep=["notes.txt", "/opt/mine"])
     sandbox = Sandbox.connect(box.id, timeout=600)
     sandbox.commands.run("mkdir -p artifacts user-uploads other; echo 1 > artifacts/a; echo 2 > user-uploads/b; echo 3 > other/c; echo 4 > notes.txt")

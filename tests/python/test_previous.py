@@ -1,4 +1,4 @@
-"""The Python SDK of the generation before, which asks other routes: the tests of the core run again with it, in an environment of its own."""
+"""The previous generation of the Python SDK, which uses other routes: the core tests run again with it, in its own environment."""
 
 import re
 
@@ -6,21 +6,21 @@ import pytest
 
 from other_sdk import pytest_with
 
-FILES = [f"test_{name}.py" for name in ("commands", "files", "lifecycle", "links", "async", "git", "sleep", "snapshots")]
+FILES = [f"test_{name}.py" for name in ("commands", "files", "lifecycle", "links", "async", "git", "pause", "snapshots")]
 
-# What that SDK does not have: input as a stream, idempotency keys, the status code of an error, `mode` of a pause. And tests that
-# restart the server, which is not their own here.
+# Features that this SDK lacks: streamed input, idempotency keys, the status code of an error, `mode` of a pause. And tests that
+# restart the server, which belongs to another run here.
 NEWER = (
     "test_commands.py::test_streamed_input",
     "test_commands.py::test_interrupt_in_a_terminal",
     "test_lifecycle.py::test_idempotency_key",
     "test_lifecycle.py::test_unknown_template",
     "test_lifecycle.py::test_invalid_values",
-    "test_sleep.py::test_filesystem_pause_boots_afresh",
-    "test_sleep.py::test_idle_means_idle",
-    "test_snapshots.py::test_forks_of_a_paused_one[filesystem]",
-    "test_snapshots.py::test_forks_that_find_no_room",
-    "test_snapshots.py::test_of_a_paused_one[filesystem]",
+    "test_pause.py::test_filesystem_pause_boots_again",
+    "test_pause.py::test_idle_sandboxes_are_paused",
+    "test_snapshots.py::test_forks_of_a_paused_sandbox[filesystem]",
+    "test_snapshots.py::test_forks_beyond_the_limit",
+    "test_snapshots.py::test_of_a_paused_sandbox[filesystem]",
 )
 
 

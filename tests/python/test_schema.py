@@ -1,4 +1,4 @@
-"""Generated requests, good and bad, to everything that /openapi.json describes: the server never fails, and answers as it says there."""
+"""Generated requests, valid and invalid, to everything in /openapi.json: the server never fails, and responds as documented."""
 
 import os
 import re
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# All that there are but two: `object_level_authorization` needs a second team, and `positive_data_acceptance` has a test of its own.
+# All checks but two: `object_level_authorization` needs a second team, and `positive_data_acceptance` has its own test.
 CHECKS = (
     "not_a_server_error",
     "status_code_conformance",
@@ -26,7 +26,7 @@ CHECKS = (
 
 @pytest.fixture
 def key(api):
-    """A key for this test: among the requests are some that make and delete keys, and some that make webhooks and templates."""
+    """A key for this test: some requests create and delete keys, webhooks and templates."""
     before = {row["id"] for row in api.get("/api-keys").json}
     templates = {row["templateID"] for row in api.get("/templates").json}
     made = api.request("POST", "/api-keys", {"name": "generated requests"})
@@ -44,13 +44,13 @@ def key(api):
 
 @pytest.fixture
 def document(api, tmp_path):
-    """The server's description of itself."""
+    """The server's OpenAPI document."""
     (tmp_path / "openapi.json").write_bytes(api.get("/openapi.json").body)
     return tmp_path / "openapi.json"
 
 
 def generate(server, key, document, *options: str) -> int:
-    """Sends requests made from the document; how many, and all answers were in order."""
+    """Sends requests generated from the document; returns their number. All responses were valid."""
     done = subprocess.run(
         [
             sys.executable, "-m", "schemathesis.cli", "run", document, "--url", server.url,
@@ -63,7 +63,7 @@ def generate(server, key, document, *options: str) -> int:
         cwd=document.parent,
         capture_output=True,
         text=True,
-        timeout=900,  # so that it ends at all; how fast the machine answers thousands of requests is not the question
+        timeout=900,  # only a safeguard; the duration of thousands of requests is not tested
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     return int(re.search(r"(\d+) generated", done.stdout)[1])
@@ -77,9 +77,9 @@ def test_generated_requests(server, key, document, world, figures):
     assert count > 500
 
 
-def test_what_is_described_as_good_is_taken(server, key, document):
-    """Readings whose parameters stand for themselves. A `nextToken` or cursor comes from an earlier answer and `start` is before `end`, which no
-    document can say; creations may name what is not there yet."""
+def test_valid_requests_are_accepted(server, key, document):
+    """Reads with self-contained parameters. A `nextToken` or cursor comes from an earlier response and `start` is before `end`, which no
+    document can express; creations may name missing objects."""
     count = generate(
         server, key, document, "--checks", "positive_data_acceptance", "--mode", "positive", "--max-examples", "30",
         "--phases", "fuzzing", "--include-method", "GET", "--exclude-tag", "later",

@@ -1,4 +1,4 @@
-"""Requests whose length can be read in two ways. Whatever the edge makes of them, nothing that was hidden in one may reach a sandbox."""
+"""Requests with an ambiguous length. However the edge interprets them, no hidden request may reach a sandbox."""
 
 import pytest
 import requests
@@ -7,7 +7,7 @@ import inside
 
 
 def exchange(server, request: bytes, wait: float = 1.5) -> bytes:
-    """Sends bytes as they are and returns what comes back until the other side closes or is silent."""
+    """Sends raw bytes and returns the response until the other side closes or is silent."""
     with server.connect(timeout=wait) as connection:
         connection.sendall(request)
         answer = b""
@@ -21,7 +21,7 @@ def exchange(server, request: bytes, wait: float = 1.5) -> bytes:
 
 HIDDEN = b"GET /smuggled HTTP/1.1\r\nHost: {host}\r\n\r\n"
 
-# Each with the status that the answer must have; None where a tolerant reading is harmless.
+# Each with the required status; None if a tolerant interpretation is harmless.
 CASES = {
     "both lengths": (
         b"POST /a HTTP/1.1\r\nHost: {host}\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
@@ -87,7 +87,7 @@ def target(server):
 
 @pytest.mark.parametrize("case", CASES)
 def test_hidden_requests_do_not_arrive_elsewhere(case, target, sandboxes, server):
-    """The hidden request names another sandbox than the outer one; it may be seen as a request of its own to that one (the client could
+    """The hidden request names another sandbox than the outer one; it may be handled as a separate request to that one (the client could
     have sent it openly), but never inside the outer sandbox's connection."""
     outer = f"8000-{target.sandbox_id}.{server.domain}".encode()
     template, status = CASES[case]
@@ -119,7 +119,7 @@ def test_absolute_form_and_host_disagree(target, server):
     request = f"GET http://{host}/absolute HTTP/1.1\r\nHost: {other}\r\nConnection: close\r\n\r\n"
     answer = exchange(server, request.encode())
     seen = requests.get(server.url + "/seen", headers={"Host": host}).json()
-    # RFC 9112: the absolute form wins. Refusing is as good; following Host would not be.
+    # RFC 9112: the absolute form wins. Refusing is allowed; following Host is not.
     arrived = any("absolute" in line for line in seen)
     assert arrived or answer.startswith(b"HTTP/1.1 4"), answer[:200]
 

@@ -1,4 +1,4 @@
-"""Copies of sandboxes' disks: snapshots, forks, clones; and other limits for a sandbox that is there already."""
+"""Copies of disks (snapshots, forks, clones), and resizing of existing sandboxes."""
 
 import asyncio
 import threading
@@ -21,7 +21,7 @@ def name() -> str:
 
 @pytest.fixture
 def keep(server):
-    """Remembers snapshots and forks; they are gone at the end."""
+    """Records snapshots and forks; they are deleted at the end."""
     kept: list = []
     yield lambda thing: kept.append(thing) or thing
     for thing in kept:
@@ -50,13 +50,13 @@ def message(answer) -> str:
 # Snapshots
 
 
-def test_a_snapshot_without_a_name(sandbox, sandboxes, keep):
+def test_unnamed_snapshot(sandbox, sandboxes, keep):
     sandbox.files.write("kept", "then")
     sandbox.commands.run("sleep 1000", background=True, timeout=0)
     boot = sandbox.commands.run(BOOT).stdout
     snapshot = keep(sandbox.create_snapshot())
     assert snapshot.snapshot_id.endswith(":default") and snapshot.names == []
-    # The source goes on, processes and all, and what it does later is not in the snapshot.
+    # The source keeps running with its processes, and later changes are not in the snapshot.
     assert sandbox.commands.run(BOOT).stdout == boot and len(sandbox.commands.list()) == 1
     sandbox.files.write("kept", "later")
     other = sandboxes(snapshot.snapshot_id)
@@ -67,7 +67,7 @@ def test_a_snapshot_without_a_name(sandbox, sandboxes, keep):
     assert sandboxes(snapshot.snapshot_id.removesuffix(":default")).files.read("kept") == "then"
 
 
-def test_a_name_moves(sandbox, sandboxes, keep, name):
+def test_snapshot_name_moves(sandbox, sandboxes, keep, name):
     sandbox.files.write("kept", "one")
     first = keep(sandbox.create_snapshot(name=name))
     assert first.snapshot_id.endswith(f"/{name}:default") and first.names == [first.snapshot_id]
@@ -77,7 +77,7 @@ def test_a_name_moves(sandbox, sandboxes, keep, name):
     assert second.snapshot_id == first.snapshot_id
     for spelling in (name, f"{name}:default", second.snapshot_id, name.upper()):
         assert sandboxes(spelling).files.read("kept") == "two", spelling
-    # The older one is still there, by its id alone.
+    # The older one still exists, by id.
     newer, older = everything(sandbox.list_snapshots())
     assert newer.names == second.names and older.names == []
     keep(older)
@@ -110,7 +110,7 @@ def test_the_filter_also_takes_an_id(sandbox, keep):
         assert ids(everything(Sandbox.list_snapshots(name=spelling))) == [snapshot.snapshot_id], spelling
 
 
-def test_it_outlives_its_sandbox(sandboxes, keep, name):
+def test_snapshot_outlives_its_sandbox(sandboxes, keep, name):
     source = sandboxes()
     source.files.write("kept", "content")
     keep(source.create_snapshot(name=name))
@@ -118,7 +118,7 @@ def test_it_outlives_its_sandbox(sandboxes, keep, name):
     child = sandboxes(name)
     assert child.files.read("kept") == "content"
     assert Sandbox.delete_snapshot(name) is True
-    assert child.files.read("kept") == "content", "nor does a sandbox need the snapshot that it came from"
+    assert child.files.read("kept") == "content", "a sandbox does not need the snapshot that it was created from"
     child.pause(mode="filesystem")
     child.connect(timeout=120)
     assert child.files.read("kept") == "content"
@@ -127,11 +127,11 @@ def test_it_outlives_its_sandbox(sandboxes, keep, name):
 
 
 @pytest.mark.parametrize("mode", ["full", "filesystem"])
-def test_of_a_paused_one(sandbox, sandboxes, keep, api, mode):
+def test_of_a_paused_sandbox(sandbox, sandboxes, keep, api, mode):
     sandbox.files.write("kept", "content")
     sandbox.pause(mode=mode)
     snapshot = keep(sandbox.create_snapshot())
-    assert api.get(f"/sandboxes/{sandbox.sandbox_id}").json["phase"] == "paused", "nobody was woken"
+    assert api.get(f"/sandboxes/{sandbox.sandbox_id}").json["phase"] == "paused", "it was not resumed"
     assert sandboxes(snapshot.snapshot_id).files.read("kept") == "content"
     sandbox.connect(timeout=120)
     assert sandbox.files.read("kept") == "content"
@@ -147,21 +147,21 @@ def test_deletion(sandbox, keep, name, api):
     with pytest.raises((NotFoundException, SandboxException), match="(?i)not found|no template|does not exist"):
         Sandbox.create(snapshot.snapshot_id)
     assert everything(sandbox.list_snapshots()) == []
-    # The template that everything begins with is not a snapshot, and stays.
+    # The base template is not a snapshot and cannot be deleted like one.
     with pytest.raises(SandboxException, match="base"):
         Sandbox.delete_snapshot("base")
     assert Template.exists("base")
 
 
-def test_resources_and_environment_come_along(boxes, api, sandboxes, keep):
+def test_resources_and_environment_are_kept(boxes, api, sandboxes, keep):
     box = boxes(cpuCount=1, memoryMB=512, diskSizeMB=2048)
     snapshot = keep(Sandbox.create_snapshot(box.id))
     info = sandboxes(snapshot.snapshot_id).get_info()
     assert (info.cpu_count, info.memory_mb) == (1, 512)
 
 
-def test_many_writers_one_instant(sandbox, sandboxes, keep):
-    """Two files that are written one after the other: the copy never has the second without the first."""
+def test_snapshot_is_atomic(sandbox, sandboxes, keep):
+    """Two files are written one after the other: the copy never has the second without the first."""
     sandbox.commands.run(
         "i=0; while :; do i=$((i+1)); echo $i > a.new; mv a.new a; echo $i > b.new; mv b.new b; done",
         background=True,
@@ -234,7 +234,7 @@ def test_forks(sandboxes, keep, api):
     info = forks[0].get_info()
     assert info.metadata == {"t": "fork"} and 60 < (info.end_at - info.started_at).total_seconds() < 95
     assert forks[0].commands.run("echo $COLOUR").stdout == "blue\n"
-    assert everything(sandbox.list_snapshots()) == [], "the copy in between is nobody's business"
+    assert everything(sandbox.list_snapshots()) == [], "the temporary snapshot is not listed"
     (one,) = Sandbox.fork(sandbox.sandbox_id)
     assert keep(one).files.read("kept") == "content"
     sandbox.kill()
@@ -263,7 +263,7 @@ def test_tokens_are_not_shared(boxes, api, keep, server):
 
 
 @pytest.mark.parametrize("mode", ["full", "filesystem"])
-def test_forks_of_a_paused_one(sandbox, keep, api, mode):
+def test_forks_of_a_paused_sandbox(sandbox, keep, api, mode):
     sandbox.files.write("kept", "content")
     sandbox.pause(mode=mode)
     first, second = [keep(fork) for fork in sandbox.fork(count=2, timeout=60)]
@@ -308,7 +308,7 @@ def small(server):
     server.start()
 
 
-def test_forks_that_find_no_room(small, sandbox, keep, api):
+def test_forks_beyond_the_limit(small, sandbox, keep, api):
     sandbox.files.write("kept", "content")
     made = [keep(fork) for fork in sandbox.fork(count=4, timeout=60)]
     forks = [fork for fork in made if isinstance(fork, Sandbox)]
@@ -326,7 +326,7 @@ def test_forks_that_find_no_room(small, sandbox, keep, api):
     keep(answer.json["sandboxes"][0]["sandboxID"])
 
 
-# Novita's
+# Novita's routes
 
 
 def test_clones(boxes, api, keep):
@@ -343,11 +343,11 @@ def test_clones(boxes, api, keep):
         assert "count" in message(api.request("POST", f"/sandboxes/{box.id}/clone", {"count": count}))
 
 
-# Other limits
+# Resizing
 
 
 def limit(server, box) -> int:
-    """Bytes of memory that the kernel lets a sandbox have."""
+    """Memory limit of a sandbox, bytes."""
     for path in server.cgroups(box.id):
         for file in ("memory.limit_in_bytes", "memory.max"):
             if (path / file).exists():
@@ -392,7 +392,7 @@ def test_a_disk_grows(boxes, api):
     assert "only grows" in message(resize(api, box, diskSizeMB=512))
 
 
-def test_what_sleeps_is_resized_too(boxes, api, server):
+def test_paused_sandboxes_can_be_resized(boxes, api, server):
     box = boxes(memoryMB=512, diskSizeMB=128)
     before = limit(server, box)
     for memory in (True, False):
@@ -420,7 +420,7 @@ def test_what_sleeps_is_resized_too(boxes, api, server):
     ],
     ids=str,
 )
-def test_limits_that_cannot_be(boxes, api, wanted):
+def test_invalid_resources(boxes, api, wanted):
     box = boxes()
     before = api.get(f"/sandboxes/{box.id}").json
     answer = api.request("POST", f"/sandboxes/{box.id}/resize", wanted)
@@ -431,8 +431,8 @@ def test_limits_that_cannot_be(boxes, api, wanted):
     ]
 
 
-def test_memory_is_plugged_in(boxes, api, server):
-    """Novita's clients say how much more they want, not how much in all."""
+def test_hotplug_adds_memory(boxes, api, server):
+    """Novita's clients send the increment, not the total."""
     box = boxes(memoryMB=512)
     before = limit(server, box)
     answer = api.request("POST", f"/sandboxes/{box.id}/hotplug-memory", {"requested_size_mib": 256})
@@ -445,11 +445,11 @@ def test_hotplug_says_what_is_missing(boxes, api):
     assert "requested_size_mib" in message(api.request("POST", f"/sandboxes/{box.id}/hotplug-memory", {}))
 
 
-# Bad input
+# Invalid input
 
 
 @pytest.mark.parametrize("route", ["fork", "clone", "snapshots", "resize", "hotplug-memory", "pause", "archive", "recover"])
-def test_nobody_there(api, route):
+def test_unknown_sandbox(api, route):
     for identifier in ("inosuchsandbox", "i" + "x" * 300, "..%2F..", "%00"):
         body = {"memoryMB": 512, "requested_size_mib": 512}
         answer = api.request("POST", f"/sandboxes/{identifier}/{route}", body)
@@ -457,14 +457,14 @@ def test_nobody_there(api, route):
 
 
 @pytest.mark.parametrize("wrong", ["a b", "a/b/c", "../x", "ž", "a:v1", "x" * 500, "other-team/name", "base", "\0", "a\nb"])
-def test_names_that_cannot_be(boxes, api, wrong):
+def test_invalid_snapshot_names(boxes, api, wrong):
     box = boxes()
     answer = api.request("POST", f"/sandboxes/{box.id}/snapshots", {"name": wrong})
     assert answer.status in (400, 403, 409), (answer.status, answer.body)
     assert api.get(f"/snapshots?sandboxID={box.id}").json == []
 
 
-def test_queries_that_cannot_be(api):
+def test_invalid_snapshot_queries(api):
     for query in ("limit=0", "limit=101", "limit=x", "nextToken=x", "nextToken=AAAA", f"nextToken={'x' * 3000}"):
         assert api.get(f"/snapshots?{query}").status == 400, query
     for odd in ("a b", "a/b/c", "%", "ž" * 40, "x" * 1000):
@@ -478,7 +478,7 @@ def test_names_that_look_like_ids(sandbox, keep, api):
     assert "look like an id" in message(answer)
 
 
-def test_of_one_that_has_ended(sandboxes):
+def test_of_an_ended_sandbox(sandboxes):
     sandbox = sandboxes()
     sandbox.kill()
     for ask in (sandbox.create_snapshot, sandbox.fork, sandbox.pause):
@@ -486,7 +486,7 @@ def test_of_one_that_has_ended(sandboxes):
             ask()
 
 
-def test_of_one_that_is_archived(sandbox, api):
+def test_of_an_archived_sandbox(sandbox, api):
     assert api.request("POST", f"/sandboxes/{sandbox.sandbox_id}/archive", {}).status == 204
     for route in ("snapshots", "fork"):
         answer = api.request("POST", f"/sandboxes/{sandbox.sandbox_id}/{route}", {})

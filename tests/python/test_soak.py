@@ -1,4 +1,4 @@
-"""A minute of eight clients that do everything at random: no answer that their models do not explain, and afterwards the server is as it was."""
+"""Eight clients perform random operations for a minute: all responses match their models, and afterwards the server is as before."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def tasks(server) -> int:
 
 
 def test_soak(server, world, figures):
-    soak(server, 5, SEED)  # buffers, threads and connections that come with the first use
+    soak(server, 5, SEED)  # warm-up: buffers, threads and connections of the first use
     world.assert_restored(30)
     before = server.memory(), server.descriptors(), tasks(server)
     report = soak(server, SECONDS, SEED + CLIENTS)
@@ -46,6 +46,6 @@ def test_soak(server, world, figures):
         f"creations or kills, 0 errors; memory {before[0] >> 20} → {after[0] >> 20} MiB, descriptors {before[1]} → {after[1]}, "
         f"threads {before[2]} → {after[2]}"
     )
-    # A leak of a kilobyte for each step would be more than this.
+    # A leak of a kilobyte per step would exceed this.
     assert after[0] - before[0] < 16 * 2**20, f"memory {before[0]} → {after[0]}"
     assert len(report["done"]) >= 17, report["done"]

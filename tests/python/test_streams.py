@@ -1,4 +1,4 @@
-"""Large and endless transfers: memory stays flat, a reader that stalls holds nobody up, a kill cuts every stream at once."""
+"""Large and endless transfers: memory stays flat, a stalled reader blocks nobody, a kill cuts every stream at once."""
 
 import hashlib
 import threading
@@ -16,7 +16,7 @@ FLAT = 48 * 2**20
 
 
 class Peak:
-    """The server's largest resident memory while the block runs, relative to its beginning."""
+    """Peak resident memory of the server during the block, relative to its beginning."""
 
     def __init__(self, server):
         self.server, self.done = server, threading.Event()
@@ -71,14 +71,14 @@ def test_upload_of_200_mb(sandbox, server, figures):
     figures.append(f"upload of 200 MB: {SIZE / took / 1e6:.0f} MB/s, server grew by {peak.growth >> 20} MB")
 
 
-def test_endless_output_and_a_reader_that_stalls(boxes, api, server):
+def test_stalled_reader_of_endless_output(boxes, api, server):
     box = boxes()
     other = server.client()
     with Peak(server) as peak:
         stream = api.stream(box, "process.Process/Start", {"process": {"cmd": "/usr/bin/yes"}, "stdin": False})
         pid = next(stream)["event"]["start"]["pid"]
         next(stream)
-        # Nobody reads on. Other requests to the same sandbox are answered meanwhile.
+        # Nobody reads any more. Other requests to the same sandbox still work.
         for _ in range(20):
             started = time.monotonic()
             assert other.run(box, "echo alive") == (0, "alive\n")
@@ -165,8 +165,8 @@ def test_kill_during_an_upload(sandboxes, server):
     within(8, started, "noticing the kill")
 
 
-def test_clients_that_go_away_leave_nothing(boxes, api, server):
-    """Connections dropped in the middle of streams are given up by the server too."""
+def test_disconnected_clients_are_cleaned_up(boxes, api, server):
+    """Connections dropped in the middle of streams are closed by the server too."""
     box = boxes()
     before = server.descriptors()
     for _ in range(30):
@@ -203,7 +203,7 @@ def test_deadline_of_a_stream_kills_the_process(boxes, api):
     assert isinstance(box, Box)
 
 
-def test_a_reader_that_comes_late_is_told_what_it_missed(sandbox):
+def test_late_readers_learn_how_much_was_dropped(sandbox):
     """The newest megabyte of a command's output is kept; a line of standard error stands for the rest."""
     script = "head -c 3000000 /dev/zero | tr '\\0' x; echo end; touch /tmp/written; sleep 1000"
     handle = sandbox.commands.run(script, background=True, timeout=0)

@@ -1,4 +1,4 @@
-"""The whole public surface of E2B's Python SDK: every method is called by a test, or belongs to what is not there yet and then fails
+"""The whole public API of E2B's Python SDK: every method is called by a test, or is unsupported and then fails
 with a clear error of the SDK. The JS SDK: tests/js/surface.test.mjs."""
 
 import asyncio
@@ -43,7 +43,7 @@ async def done(answer):
 
 
 def exported() -> dict[str, type]:
-    """The SDK's own classes that do something: neither exceptions nor plain values."""
+    """The SDK's own classes with methods: neither exceptions nor plain values."""
     found = dict(PARTS)
     for name in e2b.__all__:
         thing = getattr(e2b, name)
@@ -86,7 +86,7 @@ def test_the_named_test_calls_it(name):
         assert not missing, f"{file}.py does not call {missing} of {name}"
 
 
-# What no other test calls.
+# Not covered by other tests.
 
 
 def test_close_stdin_by_pid(sandbox):
@@ -147,7 +147,7 @@ async def test_templates_that_exist(server, template):
 
 
 def test_templates_as_text():
-    """What asks no server, or is only for templates that this server does not have: nothing is sent."""
+    """Client-side only, or only for templates that this server does not have: nothing is sent."""
     template = e2b.Template().from_image("busybox").run_cmd("true").bun_install("tsx", g=True)
     assert "bun install -g tsx" in e2b.Template.to_json(template)
     assert e2b.Template.to_dockerfile(template).startswith("FROM busybox")
@@ -177,16 +177,16 @@ def test_client_object(server):
         assert sandbox.kill()
 
 
-# What is not there yet.
+# Unsupported features.
 
 
 def subject(name: str, sandbox, server):
-    """What a method of this class is asked of."""
+    """The object on which a method of this class is called."""
     kind = name.removeprefix("Async")
     if kind == "Sandbox":
         return sandbox
     if kind == "Volume":
-        # The server gives out no token of a volume, for there is none; its key passes for one.
+        # The server issues no volume tokens, because there are no volumes; its key is used instead.
         return getattr(e2b, name)("id", "name", server.key)
     if kind == "SecretPaginator":
         return getattr(e2b, name.removesuffix("Paginator")).list()
@@ -194,7 +194,7 @@ def subject(name: str, sandbox, server):
 
 
 @pytest.mark.parametrize("name", LATER)
-async def test_what_is_not_there_yet_says_so(server, name, monkeypatch):
+async def test_unsupported_methods_fail_clearly(server, name, monkeypatch):
     monkeypatch.setenv("E2B_VOLUME_API_URL", server.url)
     sandbox = await done((AsyncSandbox if name.startswith("Async") else Sandbox).create(timeout=60))
     try:
@@ -217,7 +217,7 @@ async def test_what_is_not_there_yet_says_so(server, name, monkeypatch):
     ],
     ids=lambda options: next(iter(options)),
 )
-def test_creation_with_what_is_not_there_yet(server, options, api):
+def test_unsupported_create_options_fail_clearly(server, options, api):
     before = len(api.sandboxes())
     with pytest.raises(OURS, match=NOT_YET):
         Sandbox.create(timeout=60, **options)

@@ -1,4 +1,4 @@
-"""Templates by the two command lines: `cabana template …`, and E2B's own with nothing but a key."""
+"""Templates by the two command lines: `cabana template …`, and E2B's own with only a key."""
 
 import json
 import os
@@ -17,7 +17,7 @@ E2B = ROOT / "tests/js/node_modules/.bin/e2b"
 
 @pytest.fixture
 def cabana(builder: Builder):
-    """Runs `cabana template …` and expects it to succeed."""
+    """Runs `cabana template …` and expects success."""
 
     def run(*arguments: str, **options) -> str:
         done = builder.cabana("template", *arguments, **options)
@@ -31,8 +31,8 @@ def rows(text: str) -> list[list[str]]:
     return [line.split("\t") for line in text.splitlines()]
 
 
-def test_build_says_what_it_does(builder: Builder, tmp_path):
-    """Progress is for people, on stderr; what a script needs is on stdout."""
+def test_build_output(builder: Builder, tmp_path):
+    """Progress is on stderr; output for scripts is on stdout."""
     name = builder.name("said")
     done = builder.attempt(context(tmp_path, Dockerfile="FROM base\nRUN echo something to see\n"), name)
     assert done.code == 0, done
@@ -55,8 +55,8 @@ def test_build_options(builder: Builder, tmp_path, server):
     assert "http.server" in sandbox.commands.run("pgrep -af http.server").stdout
 
 
-def test_a_build_on_its_own(builder: Builder, cabana, tmp_path):
-    """With --detach nobody waits for it; what is printed names this build for ever."""
+def test_detached_build(builder: Builder, cabana, tmp_path):
+    """With --detach it does not wait; the printed name always refers to this build."""
     name = builder.name("detached")
     text = "FROM base\nRUN echo begun; sleep 1; echo {n} > /version\n"
     first = cabana("build", str(context(tmp_path, Dockerfile=text.format(n=name))), "--name", name, "--detach").strip()
@@ -69,7 +69,7 @@ def test_a_build_on_its_own(builder: Builder, cabana, tmp_path):
 
 
 def test_the_password_of_a_registry(builder: Builder, registries, tmp_path):
-    """From the environment or from standard input; never an argument that others on the machine can read."""
+    """From the environment or standard input; never an argument, which others on the machine could read."""
     directory = context(tmp_path, Dockerfile=f"FROM {registries.closed.host}/team/private:1\nRUN true\n")
     build = lambda *options, **how: builder.cabana(
         "template", "build", str(directory), "--name", builder.name("registry"), "--registry-user", USER, *options, **how
@@ -83,7 +83,7 @@ def test_the_password_of_a_registry(builder: Builder, registries, tmp_path):
 
 
 def test_pull(builder: Builder, registries, well):
-    """A template of an image by its name alone, and called by it."""
+    """A template from an image by its name alone, which also names the template."""
     image = builder.name("pulled")
     registries.push(f"team/{image}", "v1.2", busybox())
     pull = lambda *arguments, **how: builder.cabana("template", "pull", *arguments, **how)
@@ -140,8 +140,8 @@ def test_rm(builder: Builder, cabana, tmp_path):
     assert done.returncode == 1 and names[0] in done.stderr, done
 
 
-def test_the_base_template_stays(builder: Builder, tmp_path):
-    """Everything begins with it: nobody can take it away."""
+def test_base_template_cannot_be_deleted(builder: Builder, tmp_path):
+    """It cannot be deleted or rebuilt."""
     done = builder.cabana("template", "rm", "base")
     assert done.returncode == 1 and "base" in done.stderr, done
     assert builder.details("base").status == 200
@@ -160,7 +160,7 @@ def test_logs(builder: Builder, cabana, tmp_path):
 
 
 def test_init(builder: Builder, cabana, tmp_path):
-    """What it writes can be built."""
+    """Its output can be built."""
     place = tmp_path / "fresh"
     cabana("init", str(place))
     assert (place / "Dockerfile").exists() and (place / ".dockerignore").exists()
@@ -170,7 +170,7 @@ def test_init(builder: Builder, cabana, tmp_path):
 
 
 def test_the_name_of_the_directory(builder: Builder, tmp_path):
-    """Without a name it is the directory's."""
+    """The default name is that of the directory."""
     name = builder.name("dir")
     directory = context(tmp_path / name, Dockerfile="FROM base\n")
     done = builder.cabana("template", "build", ".", cwd=directory)
@@ -179,7 +179,7 @@ def test_the_name_of_the_directory(builder: Builder, tmp_path):
 
 
 def test_a_context_with_everything(builder: Builder, tmp_path):
-    """Names, links, modes and large files arrive as they are."""
+    """Names, links, modes and large files are copied exactly."""
     directory = context(
         tmp_path, **{"Dockerfile": "FROM base\nCOPY . /all/\n", "with space/ž.txt": "1", "run": "#!/bin/sh\necho ran\n"}
     )
@@ -203,7 +203,7 @@ def test_a_context_with_everything(builder: Builder, tmp_path):
 
 @pytest.fixture
 def e2b(builder: Builder):
-    """E2B's command line in an empty home, so that no configuration of a person counts."""
+    """E2B's command line in an empty home directory, so that no personal configuration applies."""
 
     def run(*arguments: str, **options) -> subprocess.CompletedProcess:
         options = {

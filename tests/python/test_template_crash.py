@@ -1,4 +1,4 @@
-"""The server dies in the middle of a build. Afterwards the build says so, nothing of it is left, and what was finished is used again."""
+"""The server is killed during a build. Afterwards the build has failed with that reason, nothing of it is left, and finished steps are cached."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ from waiting import eventually, within
 
 @pytest.fixture
 def restarted(server):
-    """Makes sure that the server runs again, whatever the test did."""
+    """Ensures that the server runs again after the test."""
     yield
     if server.process is None or server.process.poll() is not None:
         server.process = None
@@ -24,7 +24,7 @@ def restarted(server):
 
 
 def doctor(builder: Builder) -> None:
-    """Everything is as the server remembers it."""
+    """The machine matches the store."""
 
     def clean() -> bool:
         done = subprocess.run(
@@ -54,7 +54,7 @@ def test_killed_in_a_step(builder: Builder, server, tmp_path, restarted, world, 
 
     ended = builder.ended(begun.template, begun.id, within=20)
     assert ended.status == "error" and re.search(r"server|interrupted|restart", ended.reason["message"]), ended.reason
-    assert f"waiting for {name}" in ended.log, "what it had said is still there"
+    assert f"waiting for {name}" in ended.log, "its log is kept"
     with pytest.raises(Exception):
         Sandbox.create(name)
     doctor(builder)
@@ -69,7 +69,7 @@ def test_killed_in_a_step(builder: Builder, server, tmp_path, restarted, world, 
 
 @pytest.mark.parametrize("delay", [0.0, 0.05, 0.2, 0.5, 1.0])
 def test_killed_at_any_time(delay, builder: Builder, server, tmp_path, restarted):
-    """Whenever it dies: the build has ended one way or the other, the current build of the template still works, and nothing is left over."""
+    """At any time: the build has ended one way or the other, the current build of the template still works, and nothing is left over."""
     name = builder.name("any")
     text = f"FROM base\nRUN echo {name} > /version\n"
     builder.build(context(tmp_path, Dockerfile=text + "RUN echo 1 >> /version\n"), name)
@@ -109,8 +109,8 @@ def test_killed_in_a_pull(builder: Builder, server, well, tmp_path, restarted):
     assert builder.sandbox(name).files.read("/mark", user="root") == str(tmp_path)
 
 
-def test_stopped_in_a_build(builder: Builder, server, tmp_path, restarted):
-    """A polite end does not wait for a build that takes long."""
+def test_stop_during_build(builder: Builder, server, tmp_path, restarted):
+    """A graceful stop does not wait for a long build."""
     name = builder.name("stopped")
     process = builder.start(context(tmp_path, Dockerfile=f"FROM base\nRUN echo waiting for {name}; sleep 600\n"), name)
     begun = builder.says(name, f"waiting for {name}")

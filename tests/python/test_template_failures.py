@@ -1,4 +1,4 @@
-"""Builds that go wrong: what they say, and what they leave. A reason names the step, its last lines, how it ended, and what to do about it."""
+"""Failing builds: their errors, and what is left. An error names the step, its last lines, how it ended, and what to do."""
 
 import hashlib
 import io
@@ -20,7 +20,7 @@ from waiting import eventually, within
 
 
 def hint(err: str) -> str:
-    """What the command line says after the error."""
+    """The hint after the error."""
     found = re.search(r"^hint: (.+)", err, re.M)
     assert found, f"no hint in:\n{err}"
     return found[1]
@@ -77,7 +77,7 @@ def test_full_disk(builder: Builder, tmp_path):
     assert build.reason["step"] == "1"
     client = builder.server.client()
     box = client.create()
-    assert client.run(box, "echo fine") == (0, "fine\n"), "nobody else is hurt"
+    assert client.run(box, "echo fine") == (0, "fine\n"), "other sandboxes are not affected"
     client.kill(box)
     client.close()
 
@@ -102,8 +102,8 @@ def test_full_disk(builder: Builder, tmp_path):
     ],
     ids=lambda value: value.split("\n")[1][:20] if isinstance(value, str) and "\n" in value else "",
 )
-def test_what_cannot_be_built(text, line, said, builder: Builder, tmp_path):
-    """Refused before anything runs, or where it is tried, with the line."""
+def test_invalid_dockerfiles(text, line, said, builder: Builder, tmp_path):
+    """Refused before anything runs, or when the step runs, with the line."""
     (tmp_path / "outside").write_text("secret")
     started = time.monotonic()
     done = builder.attempt(context(tmp_path / "context", Dockerfile=text), builder.name("refused"))
@@ -111,18 +111,18 @@ def test_what_cannot_be_built(text, line, said, builder: Builder, tmp_path):
     assert done.code == 1 and re.search(rf"line {line}\b", done.err) and re.search(said, done.err), done
 
 
-def test_what_is_not_a_context(builder: Builder, tmp_path):
+def test_invalid_contexts(builder: Builder, tmp_path):
     for directory, said in ((tmp_path / "nothing", "nothing"), (context(tmp_path / "empty"), "Dockerfile")):
         done = builder.attempt(directory, builder.name("context"))
         assert done.code in (1, 2) and said in done.err, done
 
 
-# Over the wire: what no SDK sends
+# Over the wire: requests that no SDK sends
 
 
 @pytest.fixture
 def ordered(builder: Builder):
-    """A template with a build that waits for its steps."""
+    """A template with a waiting build."""
 
     def order(stem: str = "wire") -> tuple[str, str]:
         answer = builder.ask("POST", "/v3/templates", {"name": builder.name(stem)})
@@ -167,7 +167,7 @@ def test_bad_steps(steps, builder: Builder, ordered):
         )
 
 
-def test_a_build_is_begun_once(builder: Builder, ordered):
+def test_a_build_starts_once(builder: Builder, ordered):
     template, build = ordered()
     assert begin(builder, template, build, steps=[{"type": "RUN", "args": ["sleep 1"]}]).status == 202
     again = begin(builder, template, build, steps=[{"type": "RUN", "args": ["echo other"]}])
@@ -249,7 +249,7 @@ def test_uploads_need_their_place(builder: Builder, ordered):
     assert builder.ask("GET", f"/templates/{'z' * 20}/files/{'a' * 64}").status == 404
 
 
-# What happens meanwhile
+# Concurrent operations
 
 
 SLOW = "FROM base\nRUN echo {mark} > /mark\nRUN echo waiting for {mark}; sleep 600\n"
@@ -269,7 +269,7 @@ def test_deleting_the_template_ends_its_build(builder: Builder, tmp_path, world)
 
 
 def running(command: str) -> list[str]:
-    """Processes of this command line anywhere on the machine."""
+    """Processes with this command line anywhere on the machine."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -278,12 +278,12 @@ def running(command: str) -> list[str]:
             ):
                 found.append(entry.name)
         except OSError:
-            pass  # it ended while we looked
+            pass  # it ended in between
     return found
 
 
 def test_an_interrupted_command_line_ends_its_build(builder: Builder, tmp_path):
-    """Ctrl-C is meant for the build, not only for the one who watches it. What was finished is kept."""
+    """Ctrl-C cancels the build, not only the output. Finished steps are cached."""
     name = builder.name("interrupted")
     directory = context(tmp_path, Dockerfile=SLOW.format(mark=name))
     process = builder.start(directory, name)
@@ -299,7 +299,7 @@ def test_an_interrupted_command_line_ends_its_build(builder: Builder, tmp_path):
 
 
 def test_a_build_is_cancelled(builder: Builder, tmp_path):
-    """By another than who began it."""
+    """By another client than the one that started it."""
     name = builder.name("cancelled")
     process = builder.start(context(tmp_path, Dockerfile=SLOW.format(mark=name)), name)
     begun = builder.says(name, f"waiting for {name}")
@@ -312,7 +312,7 @@ def test_a_build_is_cancelled(builder: Builder, tmp_path):
 
 
 def test_builds_at_the_same_time(builder: Builder, tmp_path, figures):
-    """Of different templates and of the same one; each gets its own result, and what they share is built once or twice, but rightly."""
+    """Of different templates and of the same one; each gets its own result."""
     names = [builder.name("many") for _ in range(3)]
     names.append(names[0])
     text = lambda n: f"FROM base\nRUN echo {tmp_path.name} > /shared; sleep 0.5\nRUN echo {n} > /own\n"
@@ -337,19 +337,19 @@ def test_builds_at_the_same_time(builder: Builder, tmp_path, figures):
     assert [row["status"] for row in builder.builds(names[0])] == ["ready", "ready"]
 
 
-def test_a_template_in_use_stays(builder: Builder, tmp_path):
+def test_template_in_use_is_not_deleted(builder: Builder, tmp_path):
     name = builder.name("used")
     builder.build(context(tmp_path, Dockerfile="FROM base\nRUN echo 1 > /version\n"), name)
     sandbox = builder.sandbox(name)
     answer = builder.ask("DELETE", f"/templates/{builder.details(name).json['templateID']}")
     assert answer.status in (400, 409) and "sandbox" in answer.json["message"], answer.body
-    # It runs on what it was started from, whatever is built meanwhile.
+    # It keeps its build, whatever is built later.
     builder.build(context(tmp_path, Dockerfile="FROM base\nRUN echo 2 > /version\n"), name)
     assert sandbox.files.read("/version") == "1\n" and builder.sandbox(name).files.read("/version") == "2\n"
 
 
-def test_nobody_else_sees_it(builder: Builder, tmp_path, api):
-    """Build logs and templates are of the team; a wrong key learns nothing."""
+def test_templates_are_private(builder: Builder, tmp_path, api):
+    """Build logs and templates belong to the team; a wrong key learns nothing."""
     name = builder.name("mine")
     build = builder.build(context(tmp_path, Dockerfile="FROM base\n"), name)
     for path in (

@@ -1,4 +1,4 @@
-"""Templates from SDK code: every method of the Python SDK's builder, synchronous and asynchronous, and what a failed build tells."""
+"""Templates from SDK code: every method of the Python SDK's builder, synchronous and asynchronous, and errors of failed builds."""
 
 import asyncio
 import inspect
@@ -46,7 +46,7 @@ def shown(sandbox: Sandbox, command: str) -> list[str]:
 
 @pytest.fixture
 def files(tmp_path) -> Path:
-    """What there is to copy."""
+    """Files to copy."""
     context(
         tmp_path,
         **{
@@ -159,14 +159,14 @@ async def test_steps(kind, builder: Builder):
     assert shown(sandbox, "cd /srv/app/inner; ls; stat -c %a made; cat moved; readlink link; ls /opt") == [
         "a b", "c", "link", "made", "moved", "750", "content", "made",
     ]  # fmt: skip
-    # What was set last is what commands get.
+    # The last value applies to commands.
     assert sandbox.commands.run("whoami; pwd; echo $ONE $LAST; cat ~/who").stdout.split() == [
         "newcomer", "/srv/app/inner", "1", "word", "newcomer", "/home/newcomer",
     ]  # fmt: skip
 
 
 def test_packages(builder: Builder, internet, files):
-    """Begins as the test of the JS SDK does (packages.test.mjs), so that this is fetched once."""
+    """Starts with the same steps as the test of the JS SDK (packages.test.mjs), so that packages are fetched once."""
     context(files, **{"package.json": '{"name":"p","version":"1.0.0","dependencies":{"ms":"2.1.3"}}'})
     template = (
         Template(file_context_path=files)
@@ -190,7 +190,7 @@ def test_packages(builder: Builder, internet, files):
 
 
 async def test_git_clone(kind, builder: Builder):
-    """From a repository that an earlier step made: no network is needed to see that it works."""
+    """From a repository made by an earlier step: no network is needed."""
     make = "git init -q -b main /tmp/origin && cd /tmp/origin && git config user.email a@b && git config user.name n && git commit -q --allow-empty -m first"
     template = (
         kind()
@@ -221,7 +221,7 @@ async def test_skip_cache(kind, builder: Builder):
     assert partly[0] == first[0] and partly[1] != first[1], "from there on everything is done again"
     wholly = await build(False, skip_cache=True)
     assert wholly[0] not in (first[0], partly[0]) and wholly[1] not in (first[1], partly[1])
-    # `Template().skip_cache()` before the image means all of it.
+    # `Template().skip_cache()` before the image applies to all steps.
     again = (
         kind()
         .skip_cache()
@@ -251,13 +251,13 @@ def test_start_and_ready(check, builder: Builder, server):
     sandbox = builder.sandbox(name)
     headers = {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "8000"}
     if check in ("port", "url", "command"):
-        # The check itself says that it answers.
+        # The ready command itself proves that it responds.
         assert requests.get(server.url + "/up", headers=headers, timeout=10).status_code == 200
     assert shown(sandbox, "ps -o user= -C python3 | sort -u") == ["user"], "it runs as the user of the template"
 
 
 async def test_ready_alone(kind, builder: Builder):
-    """Without a start command the check is of the template itself."""
+    """Without a start command the ready command checks the template itself."""
     name = builder.name("ready")
     await done(
         kind.build(
@@ -283,7 +283,7 @@ async def test_tags(kind, builder: Builder):
     version = lambda reference: builder.sandbox(reference).files.read("version").strip()
     first = await done(kind.build(template("one"), f"{name}:v1"))
     with pytest.raises(SandboxException):
-        Sandbox.create(name)  # that is the tag `default`, which a build with another tag does not get
+        Sandbox.create(name)  # the tag `default`, which a build with another tag does not get
     second = await done(kind.build(template("two"), name, tags=["v2", "stable", "default"]))
     assert second.build_id != first.build_id and second.template_id == first.template_id
     assert set(second.tags) == {"v2", "stable", "default"}
@@ -292,7 +292,7 @@ async def test_tags(kind, builder: Builder):
     assert [version(f"{name}:{tag}") for tag in ("v1", "v2", "stable", "default")] == ["one", "two", "two", "two"]
     assert version(name) == "two" and version(second.template_id) == "two"
 
-    # Back to the first one: tags are moved, nothing is built.
+    # Roll back to the first one: tags are moved, nothing is built.
     moved = await done(kind.assign_tags(f"{name}:v1", ["stable", "default"]))
     assert moved.build_id == first.build_id and set(moved.tags) >= {"stable", "default"}
     assert version(name) == version(f"{name}:stable") == "one" and version(f"{name}:v2") == "two"
@@ -315,7 +315,7 @@ async def test_tags(kind, builder: Builder):
 
 
 async def test_from_template(kind, builder: Builder):
-    """Goes on where the other one ends, and keeps what it was built from when that is built anew."""
+    """Continues from the other template, and keeps its base when that is rebuilt."""
     parent, child = builder.name("parent"), builder.name("child")
     begun = (
         kind()
@@ -378,12 +378,12 @@ async def test_resources(kind, builder: Builder):
     assert builder.details(name).json["diskSizeMB"] >= 2048
 
 
-# How a build tells of itself
+# Build logs and status
 
 
 async def test_logs(kind, builder: Builder):
     name, entries = builder.name("logs"), []
-    # What is kept says nothing: the name makes it new.
+    # Cached steps have no output: the name makes it new.
     numbers = f"for i in $(seq 1 250); do echo line $i; done; echo {name} to stderr >&2; printf '\\033[31mred\\033[0m\\n'"
     info = await done(
         kind.build(
@@ -487,7 +487,7 @@ async def test_a_failed_build_leaves_the_last_good_one(kind, builder: Builder):
 
 
 async def test_missing_files(kind, builder: Builder, files):
-    """The SDK itself looks for what it is told to upload."""
+    """The SDK itself checks files before the upload."""
     with pytest.raises((ValueError, FileUploadException, TemplateException), match="no-such-file"):
         await done(
             kind.build(
@@ -509,10 +509,10 @@ async def test_bad_resources(kind, builder: Builder):
             await done(kind.build(kind().from_template("base"), builder.name("bad"), **options))
 
 
-def test_uploads_are_taken_once(builder: Builder, files):
-    """A file that is there already is not sent again, by whichever template."""
+def test_uploads_are_deduplicated(builder: Builder, files):
+    """An existing file is not uploaded again, by any template."""
     said: list[str] = []
-    place = f"/srv/{os.urandom(4).hex()}"  # part of what an upload is known by
+    place = f"/srv/{os.urandom(4).hex()}"  # part of the upload's hash
     template = lambda: Template(file_context_path=files).from_template("base").copy("one.txt", place)
     Template.build(template(), builder.name("first"), on_build_logs=lambda entry: said.append(entry.message))
     assert any("Uploaded" in line for line in said), said

@@ -1,5 +1,5 @@
-"""The same server with TLS and a domain. E2B's SDKs find it by `E2B_DOMAIN` alone, as they would find E2B's own: the tests of the SDKs run
-again that way, in a mount namespace whose resolver knows the domain. All names lead to loopback."""
+"""The server with TLS and a domain. E2B's SDKs find it by `E2B_DOMAIN` alone, as they would find E2B's own: the tests of the SDKs run
+again that way, in a mount namespace whose resolver knows the domain. All names resolve to loopback."""
 
 import json
 import os
@@ -19,12 +19,12 @@ from server import CABANA, ROOT
 DOMAIN = "e2b.test"
 HERE = Path(__file__).parent
 PYTHON = [f"test_{name}.py" for name in ("commands", "files", "lifecycle", "links", "streams", "async", "cli", "edge", "smuggling", "bad_input")]
-# What a build fetches does not depend on how it was ordered.
+# Downloads of builds do not depend on TLS.
 JS = [file for file in sorted((ROOT / "tests/js").glob("*.test.mjs")) if file.name != "packages.test.mjs"]
 
 
 def request_cost(server) -> tuple[float, float]:
-    """Median µs of the same request on an open connection, and on a new one each time, in turns: a busy machine is busy for both."""
+    """Median µs of the same request on an open connection and on a new one each time, alternating, so that other load affects both."""
     client = server.client()
     kept, fresh = [], []
 
@@ -49,7 +49,7 @@ def costs() -> dict[str, tuple[float, float]]:
 
 @pytest.fixture(scope="module")
 def secure(server, costs):
-    """The server of the run, started again with TLS; afterwards it is what it was."""
+    """The server of the run, restarted with TLS; restored afterwards."""
     plain = dict(server.settings)
     costs["plain"] = request_cost(server)
     server.stop()
@@ -63,7 +63,7 @@ def secure(server, costs):
 
 @pytest.fixture(scope="module")
 def run(secure, tmp_path_factory):
-    """Runs a command that finds the domain, with what people are told to set and nothing else."""
+    """Runs a command that resolves the domain, with only the documented environment."""
     names = NameServer(lambda name: "127.0.0.1" if name.endswith(f".{DOMAIN}") else None, network=54)
     resolv = tmp_path_factory.mktemp("names") / "resolv.conf"
     resolv.write_text(f"nameserver {names.address}\noptions timeout:2 attempts:2\n")
@@ -211,7 +211,7 @@ def test_ports_that_speak_tls_inside(run):
 
 def test_our_command_line(run, secure):
     local = {"CABANA_DATA_DIR": str(secure.data), "CABANA_LISTEN": f"127.0.0.1:{secure.port}", **secure.settings}
-    nobody = {"SSL_CERT_FILE": "/dev/null"}  # the authority in the data directory must do
+    nobody = {"SSL_CERT_FILE": "/dev/null"}  # the authority in the data directory must suffice
     done = run(CABANA, "run", "--", "echo", "found", **local, **nobody)
     assert (done.returncode, done.stdout) == (0, "found\n"), done.stderr
     named = {"CABANA_API_URL": f"https://api.{DOMAIN}:{secure.port}", "CABANA_API_KEY": secure.key}

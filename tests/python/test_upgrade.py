@@ -1,4 +1,4 @@
-"""This version takes over a data directory of the version before, with sandboxes in every state, templates and a snapshot.
+"""This version migrates a data directory of the previous version, with sandboxes in every state, templates and a snapshot.
 
 It needs a program of that version: CABANA_TEST_OLD names it (commit 993d761 or later, built by ./run). Its data directory is kept, because
 the base template in it takes minutes to build: CABANA_TEST_OLD_DATA (/var/lib/cabana-test-old). Without that program, what a database of that
@@ -49,7 +49,7 @@ def shell(server: Server, id: str, script: str) -> str:
 
 
 @pytest.mark.parametrize("end", ["stop", "crash"])
-def test_everything_is_taken_over(upgraded, end):
+def test_data_is_migrated(upgraded, end):
     server = upgraded
     ids = {name: cli(server, "create", "--timeout", "1h") for name in STATES}
     for name, id in ids.items():
@@ -82,7 +82,7 @@ def test_everything_is_taken_over(upgraded, end):
     for template in ("before-the-upgrade", "default/before-the-upgrade"):
         assert cli(server, "run", "--template", template, "--", "cat", "kept") == "source"
     assert cli(server, "run", "--", "echo", "base") == "base"
-    # What the old version started can be paused, resumed and killed by the new one.
+    # Sandboxes started by the old version can be paused, resumed and killed by the new one.
     cli(server, "pause", ids["running"])
     assert shell(server, ids["running"], same_boot).split() == ["running", "same"]
     cli(server, "kill", *(ids[name] for name in ("running", "memory", "disk", "archived", "failed")))

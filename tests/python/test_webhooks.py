@@ -1,4 +1,4 @@
-"""Webhooks with the real server and real sandboxes: events arrive, signed as E2B documents it, also after a crash."""
+"""Webhooks with the real server and real sandboxes: events are delivered, signed as E2B documents it, also after a crash."""
 
 import base64
 import hashlib
@@ -29,7 +29,7 @@ class Delivery:
         return json.loads(self.body)
 
     def verify(self) -> None:
-        """As in E2B's documentation, which has had both alphabets of base64."""
+        """As in E2B's documentation, which has used both alphabets of base64."""
         digest = hashlib.sha256((SECRET + self.body.decode()).encode()).digest()
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
             assert encode(digest).decode().rstrip("=") == self.headers["e2b-signature"]
@@ -37,7 +37,7 @@ class Delivery:
 
 
 class Receiver:
-    """Takes what is sent to it on loopback; answers with `status`."""
+    """Receives requests on loopback; responds with `status`."""
 
     def __init__(self):
         self.got, self.status = [], 200
@@ -59,7 +59,7 @@ class Receiver:
         self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
 
     def of(self, sandbox: str) -> list[str]:
-        """Types of the events of a sandbox, in the order of their arrival."""
+        """Types of the events of a sandbox, in order of arrival."""
         return [d.event["type"] for d in self.got if d.event["sandboxId"] == sandbox]
 
     def close(self):
@@ -76,7 +76,7 @@ def receiver():
 
 @pytest.fixture
 def sending(server):
-    """The server, restarted so that it may send to loopback; at the end it is as before."""
+    """The server, restarted so that it may send to loopback; restored at the end."""
     before = server.settings
     server.stop()
     server.settings = {**before, "CABANA_WEBHOOKS_ALLOW_PRIVATE": "1", "CABANA_WEBHOOKS_RETRY_SECONDS": "1"}
@@ -109,7 +109,7 @@ def test_private_addresses_are_refused(api):
     assert api.get("/events/webhooks").json == []
 
 
-def test_a_life_is_told(sending, receiver):
+def test_events_of_a_sandbox_are_delivered(sending, receiver):
     api = sending.client()
     webhook = add(api, receiver.url)
     sandbox = Sandbox.create(timeout=60, metadata={"project": "x"})

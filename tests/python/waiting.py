@@ -1,4 +1,4 @@
-"""Waiting for a condition with a deadline, instead of sleeping for a guessed time."""
+"""Waits for a condition with a deadline, instead of sleeping for a guessed time."""
 
 import time
 from typing import Callable, TypeVar
@@ -7,12 +7,12 @@ T = TypeVar("T")
 
 
 def eventually(check: Callable[[], T], within: float = 10.0, every: float = 0.02, what: str = "") -> T:
-    """Calls `check` until it returns something true and returns that. At the deadline its last answer or error is raised."""
+    """Calls `check` until it returns a true value, and returns that. At the deadline its last result or error is raised."""
     deadline = time.monotonic() + within
     while True:
         try:
             answer, error = check(), None
-        except Exception as caught:  # an error may be the very thing that passes with time
+        except Exception as caught:  # an error may be temporary
             answer, error = None, caught
         if answer:
             return answer

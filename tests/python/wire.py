@@ -1,5 +1,5 @@
-"""A small client of the wire itself: REST and Connect over keep-alive HTTP/1.1, without any SDK. It sends what an SDK would never
-send, and it measures the server rather than an SDK."""
+"""A minimal client for the wire protocol: REST and Connect over keep-alive HTTP/1.1, without any SDK. It can send what an SDK never
+sends, and it measures the server rather than an SDK."""
 
 import base64
 import http.client
@@ -26,22 +26,22 @@ class Answer:
 
 @dataclass
 class Box:
-    """A sandbox as create answered it."""
+    """A sandbox as returned by create."""
 
     id: str
     token: str | None
 
     def headers(self, port: int = GUEST_PORT) -> dict[str, str]:
-        """What routes a request to a port of it."""
+        """Routing headers for one of its ports."""
         routing = {"E2b-Sandbox-Id": self.id, "E2b-Sandbox-Port": str(port)}
         return {**routing, "X-Access-Token": self.token} if self.token and port == GUEST_PORT else routing
 
 
 class Client:
-    """One keep-alive connection. Not for use by several threads at once."""
+    """One keep-alive connection. Not thread-safe."""
 
     def __init__(self, url: str, key: str | None, timeout: float = 60.0, ca: str | None = None):
-        """`ca` is whom to believe at an https:// URL."""
+        """`ca` is the trusted authority of an https:// URL."""
         parts = urlsplit(url)
         self.host, self.port, self.key = parts.hostname, parts.port, key
         if parts.scheme == "https":
@@ -54,7 +54,7 @@ class Client:
         self.connection.close()
 
     def open(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> http.client.HTTPResponse:
-        """Sends a request and returns the answer unread. A connection that the server has closed meanwhile is opened anew, once."""
+        """Sends a request and returns the unread response. A connection that the server has closed is reopened once."""
         fresh = self.connection.sock is None
         try:
             self.connection.request(method, path, body, headers)
@@ -70,7 +70,7 @@ class Client:
             raise
 
     def request(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
-        """A request and its whole answer. A `body` that is not bytes is sent as JSON."""
+        """A request and its whole response. A `body` that is not bytes is sent as JSON."""
         headers = dict(headers or {})
         if self.key is not None:
             headers.setdefault("X-API-KEY", self.key)
@@ -122,7 +122,7 @@ class Client:
         return self.request("POST", f"/{method}", message, headers)
 
     def stream(self, box: Box, method: str, message: dict, headers: dict[str, str] | None = None) -> Iterator[dict]:
-        """A server stream: its messages; raises `StreamError` where it ends with one."""
+        """A server stream: its messages; raises `StreamError` if it ends with one."""
         body = json.dumps(message).encode()
         response = self.open(
             "POST",
@@ -151,7 +151,7 @@ class Client:
             yield frame
 
     def run(self, box: Box, command: str) -> tuple[int, str]:
-        """A command's exit code and standard output, as the SDK would run it."""
+        """A command's exit code and standard output, run as the SDK does."""
         process = {"cmd": "/bin/bash", "args": ["-l", "-c", command]}
         output, code = b"", None
         for message in self.stream(box, "process.Process/Start", {"process": process, "stdin": False}):

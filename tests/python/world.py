@@ -1,7 +1,7 @@
-"""What a server has made in the kernel and on disk: processes, cgroups, mounts, network, subvolumes. Two pictures of the world, one before
-and one after, must be the same when every sandbox in between has ended.
+"""Kernel and disk objects of a server: processes, cgroups, mounts, network, subvolumes. Two records, one before
+and one after, must be equal when every sandbox in between has ended.
 
-Only what carries the name of the server under test is looked at, so that several servers may run on one machine."""
+Only objects with the name of the server under test are considered, so that several servers may run on one machine."""
 
 import json
 import os
@@ -18,12 +18,12 @@ def run(*command: str) -> str:
 
 
 def instance(data: Path) -> str:
-    """The name that a server gives its objects."""
+    """The instance name in a server's objects."""
     return json.loads((data / "instance.json").read_text())["name"]
 
 
 def counted(names) -> set[str]:
-    """Every sandbox gets a network slot of its own, so the numbers differ: how many there are must stay the same."""
+    """Network slots have different numbers in every run, so only their count is compared."""
     return {
         f"{count} × {name}"
         for name, count in Counter(re.sub(r"\d+(?=$|\.offline$)", "*", name) for name in names).items()
@@ -41,7 +41,7 @@ def cgroups(name: str) -> set[str]:
 
 
 def processes(name: str) -> set[str]:
-    """Processes in one of these cgroups."""
+    """Processes in the server's cgroups."""
     found = set()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -50,7 +50,7 @@ def processes(name: str) -> set[str]:
             if f"/cabana-{name}/" in (entry / "cgroup").read_text():
                 found.add(f"{entry.name} {(entry / 'comm').read_text().strip()}")
         except OSError:
-            pass  # it ended while we looked
+            pass  # it ended in between
     return found
 
 
@@ -85,7 +85,7 @@ def volumes(data: Path) -> dict[str, str]:
 
 
 def kept(path: str) -> bool:
-    """Whether it is the outcome of a step that builds keep, so that it need not be done again: those come and go by themselves."""
+    """Whether it is a cached build layer: those come and go by themselves."""
     return path.startswith("layers/")
 
 
@@ -97,7 +97,7 @@ STALE = " without a subvolume"
 
 
 def qgroups(data: Path) -> set[str]:
-    """But those of what builds keep. That may also be a group whose subvolume is gone: data is counted where it was written first, for as long as
+    """All but those of the build cache. That includes groups whose subvolume is gone: data is counted where it was written first, for as long as
     any subvolume has it. One that counts nothing is left over."""
     paths = {f"0/{number}": path for path, number in volumes(data).items()} | {"0/5": "/"}
     found = set()
@@ -112,14 +112,14 @@ def qgroups(data: Path) -> set[str]:
 
 
 def rules(name: str) -> set[str]:
-    """nftables: what is in the server's table. Handles and counters change; names of links are counted."""
+    """nftables: contents of the server's table. Handles and counters change; names of links are counted."""
     listed = run("nft", "list", "table", "inet", f"cabana_{name}")
     listed = re.sub(rf"cb{name}-\d+", f"cb{name}-*", re.sub(r"counter packets \d+ bytes \d+", "counter", listed))
     return counted(line.strip() for line in listed.splitlines())
 
 
 class World:
-    """A picture of everything that a server has made."""
+    """A record of all objects of a server."""
 
     def __init__(self, data: Path):
         name = instance(data)
@@ -138,7 +138,7 @@ class World:
 
     @classmethod
     def at_rest(cls, data: Path) -> "World":
-        """A picture of a server that has nothing more to prepare: two in a row are the same."""
+        """A record of an idle server: two in a row are equal."""
         pictures = [cls(data)]
 
         def still() -> bool:
@@ -153,12 +153,12 @@ class World:
         for name, before in self.parts.items():
             after = later.parts[name]
             found += [f"{name}: new {item}" for item in sorted(after - before)]
-            # What was left over and has been taken away is as it should be.
+            # Objects left over before that are gone now are fine.
             found += [f"{name}: gone {item}" for item in sorted(before - after) if not item.endswith(STALE)]
         return found
 
     def assert_restored(self, within: float = 15.0) -> None:
-        """Waits until the world is again as in this picture; what is done in the background has that long."""
+        """Waits until the objects are as in this record; background work has that long."""
         last: list[str] = []
 
         def same() -> bool:
@@ -172,7 +172,7 @@ class World:
 
 
 def assert_nothing_runs(data: Path) -> None:
-    """After a server has ended with no sandbox left: no process, cgroup, link, rule or namespace of it."""
+    """After a server has ended with no sandbox left: none of its processes, cgroups, links, rules or namespaces exist."""
     name = instance(data)
     left = {
         "processes": processes(name),
