@@ -1,4 +1,4 @@
-//! What the host asks a guest on its control port. Answers are untrusted: bounded in size and time.
+//! The host's requests to a guest's control port. Responses are untrusted: bounded in size and time.
 
 use std::io;
 use std::time::Duration;
@@ -20,28 +20,28 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{GuestLink, Port, handshake};
 
-/// A healthy guest answers within this.
+/// A healthy guest responds within this time.
 const PROMPT: Duration = Duration::from_secs(3);
-/// The same for a bridge, with the connection inside.
+/// The same for a bridge, including the connection inside.
 const BRIDGE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of an answer, where nothing longer is expected.
+/// Default limit of a response, bytes.
 const MAX_ANSWER: usize = 64 * 1024;
-/// The same for its readiness: every byte may be escaped.
+/// Limit of a readiness response: every byte may be escaped.
 const MAX_READINESS: usize = (MAX_READY_LINES + 1) * (6 * MAX_READY_LINE + 8) + 256;
 
 impl GuestLink {
-    /// Whether the guest answers.
+    /// Whether the guest responds.
     pub async fn is_healthy(&self) -> bool {
         matches!(self.call(Method::GET, HEALTH_PATH, PROMPT, MAX_ANSWER).await, Ok((StatusCode::NO_CONTENT, _)))
     }
 
-    /// What the guest is doing.
+    /// Current activity of the guest.
     pub async fn activity(&self) -> io::Result<Activity> {
         let (_, body) = self.call(Method::GET, ACTIVITY_PATH, PROMPT, MAX_ANSWER).await?;
         serde_json::from_slice(&body).map_err(io::Error::other)
     }
 
-    /// Waits until the guest has decided whether the sandbox is ready, at most for `limit`.
+    /// Waits until the guest reports whether the sandbox is ready, up to `limit`.
     pub async fn readiness(&self, limit: Duration) -> io::Result<Readiness> {
         let path = format!("{READY_PATH}?seconds={}", limit.as_secs());
         match self.call(Method::GET, &path, limit + PROMPT, MAX_READINESS).await? {
@@ -50,7 +50,7 @@ impl GuestLink {
         }
     }
 
-    /// Has the guest end all other processes in order, and waits for it.
+    /// Makes the guest terminate all other processes, and waits for it.
     pub async fn stop(&self) -> io::Result<()> {
         let limit = Duration::from_secs(STOP_SECONDS) + PROMPT;
         self.call(Method::POST, STOP_PATH, limit, MAX_ANSWER).await.map(drop)
@@ -73,7 +73,7 @@ impl GuestLink {
     ) -> io::Result<(StatusCode, Bytes)> {
         let called = async {
             let (mut sender, connection) = handshake(TokioIo::new(self.connect(Port::Control).await?)).await?;
-            // Ends with this call, also where the guest never answers.
+            // Aborted at the end of this call, also if the guest never responds.
             let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
             let request = Request::builder().method(method).uri(path).header(HOST, "guest").body(Empty::<Bytes>::new());
             let response = sender.send_request(request.map_err(io::Error::other)?).await.map_err(io::Error::other)?;
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// A guest whose control port gives these answers, one per connection; what it was asked is sent on.
+    /// A guest whose control port sends these responses, one per connection; received requests are forwarded.
     fn guest(dir: &tempfile::TempDir, answers: &[&str]) -> (GuestLink, tokio::sync::mpsc::UnboundedReceiver<String>) {
         let control = dir.path().join("control");
         let listener = UnixListener::bind(&control).unwrap();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn asks_on_the_control_port() {
+    async fn requests_use_the_control_port() {
         let dir = tempfile::tempdir().unwrap();
         let none = "HTTP/1.1 204 No Content\r\n\r\n";
         let ready = answer(r#"{"ready":true}"#);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_are_bounded() {
+    async fn responses_are_bounded() {
         let dir = tempfile::tempdir().unwrap();
         let (link, _told) = guest(&dir, &[&answer("x".repeat(100).as_str()), "nonsense\r\n\r\n", &answer("{}")]);
         assert!(link.journal(99).await.is_err());

@@ -1,4 +1,4 @@
-//! HTTP/1.1 over a link. Answers come from inside a sandbox: their heads are bounded here, bodies and time by the caller.
+//! HTTP/1.1 over a link. Responses are untrusted: their heads are bounded here, bodies and time by the caller.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use hyper_util::rt::TokioIo;
 
 use crate::{GuestLink, Port};
 
-/// The largest head of an answer; also the read buffer.
+/// The largest head of a response; also the read buffer.
 const MAX_BUFFER: usize = 128 * 1024;
 const MAX_HEADERS: usize = 200;
 
@@ -28,7 +28,8 @@ where
 }
 
 impl GuestLink {
-    /// Sends one request on a connection of its own, which ends when the body of the answer was read or dropped, or when the guest ends.
+    /// Sends one request on its own connection, which ends when the response's body was read or dropped, or when the
+    /// guest ends.
     pub async fn request<B>(&self, port: Port, request: Request<B>) -> io::Result<Response<Incoming>>
     where
         B: Body + Send + 'static,

@@ -1,5 +1,6 @@
-//! How the host reaches the guest of one sandbox: [`GuestLink::connect`] to its control or its traffic port, [`GuestLink::connect_tcp`] to any
-//! other port, and a small HTTP client over the control port. Everything else on the host uses this crate and knows no transport.
+//! How the host reaches the guest of one sandbox: [`GuestLink::connect`] to its control or its traffic port,
+//! [`GuestLink::connect_tcp`] to any other port, and a small HTTP client over the control port. The rest of the host
+//! uses this crate and does not know the transport.
 
 #![forbid(unsafe_code)]
 

@@ -11,11 +11,11 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::legacy;
 use crate::stream::Stream;
 
-/// How long a full accept queue of the guest is retried.
+/// How long to retry if the guest's accept queue is full.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A full accept queue of a Unix socket fails with "would block" and gives no signal when there is room.
 const RETRY_INTERVAL: Duration = Duration::from_millis(2);
-/// A sandbox's address answers at once or not at all.
+/// A sandbox's address responds at once or not at all.
 const TCP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A listener of the guest.
@@ -23,11 +23,12 @@ const TCP_TIMEOUT: Duration = Duration::from_secs(2);
 pub enum Port {
     /// Requests of the host itself: health, readiness, activity, stopping, bridges.
     Control,
-    /// Requests of clients: E2B's surface.
+    /// Requests of clients: E2B's API.
     Traffic,
 }
 
-/// Where the guest of one sandbox is. A backend whose guest cannot have a socket on the host adds a variant (TCP with a token, vsock).
+/// Address of a sandbox's guest. A backend whose guest cannot have a socket on the host adds a variant (TCP with a
+/// token, vsock).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuestLink {
     /// Two Unix sockets on the host, and an IPv4 address that only the host can route to.
@@ -36,14 +37,14 @@ pub enum GuestLink {
         control: PathBuf,
         /// Socket of [`Port::Traffic`].
         traffic: PathBuf,
-        /// Ports on `0.0.0.0` inside are reached here.
+        /// Address of ports that listen on `0.0.0.0` inside.
         address: Ipv4Addr,
     },
     /// One Unix socket for both: a sandbox that an earlier version of the server launched. See `legacy.rs`.
     UnixShared {
         /// The socket.
         socket: PathBuf,
-        /// Ports on `0.0.0.0` inside are reached here.
+        /// Address of ports that listen on `0.0.0.0` inside.
         address: Ipv4Addr,
     },
 }
@@ -74,14 +75,15 @@ impl GuestLink {
         Ok(Stream::Tcp(stream))
     }
 
-    /// The address of its TCP ports, as a TLS client names it.
+    /// The address of its TCP ports, for TLS clients.
     pub fn address(&self) -> IpAddr {
         match self {
             Self::Unix { address, .. } | Self::UnixShared { address, .. } => (*address).into(),
         }
     }
 
-    /// Whether a path must not be forwarded to [`Port::Traffic`]. False for every guest that has a control port: such a guest answers 404 itself.
+    /// Whether a path must not be forwarded to [`Port::Traffic`]. False for every guest that has a control port: such a
+    /// guest answers 404 itself.
     pub fn is_closed_to_traffic(&self, path: &str) -> bool {
         match self {
             Self::Unix { .. } => false,

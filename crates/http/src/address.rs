@@ -1,4 +1,4 @@
-//! Which addresses may be connected to.
+//! Address policy: which addresses a client may connect to.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,8 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 use cabana_types::address::{Class, Scope, carried};
 use tokio::net::UdpSocket;
 
-/// Which addresses may be connected to. URLs often come from people who must not reach through the server what they cannot reach
-/// themselves: the machine, its network, sandboxes, a cloud's metadata.
+/// Which addresses a client may connect to. URLs often come from users who must not reach through the server what they
+/// cannot reach themselves: the host, its network, sandboxes, a cloud's metadata service.
 #[derive(Debug, Clone)]
 pub enum AddressPolicy {
     /// Every address: the URL is the operator's or the user's own.
@@ -17,19 +17,19 @@ pub enum AddressPolicy {
     Internal,
     /// Public addresses that are not this machine's. Hosts in `internal_hosts` may have internal addresses too.
     Public {
-        /// Host, with the port where it is not the scheme's.
+        /// Host, with the port unless it is the scheme's default.
         internal_hosts: BTreeSet<String>,
     },
 }
 
-/// Why an address may not be connected to.
+/// Why an address is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is of a private network.
+    /// It belongs to a private network.
     Internal,
-    /// It is this machine's.
+    /// It belongs to this machine.
     Own,
-    /// It is never a server's, or a metadata service.
+    /// It is a metadata service or not a server's address.
     Forbidden,
 }
 
@@ -49,7 +49,7 @@ impl AddressPolicy {
         Self::Public { internal_hosts: BTreeSet::new() }
     }
 
-    /// Checks an address that is about to be connected to.
+    /// Checks an address before connecting.
     pub(crate) async fn check(&self, authority: &str, address: SocketAddr) -> Result<(), Refusal> {
         let internal = match self {
             Self::Any => return Ok(()),
@@ -66,7 +66,7 @@ impl AddressPolicy {
     }
 }
 
-/// Whether an address, or the IPv4 address that it leads to, is one of this machine's.
+/// Whether an address, or the IPv4 address embedded in it, belongs to this machine.
 pub(crate) async fn is_own(address: IpAddr) -> bool {
     let inner = match address {
         IpAddr::V4(_) => None,

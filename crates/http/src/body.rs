@@ -1,4 +1,4 @@
-//! Bodies of requests and responses, watched for progress and size.
+//! Request and response bodies with progress tracking and size limits.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +41,7 @@ impl Progress {
     }
 }
 
-/// The body of a request. Each time the connection takes more of it, that is progress.
+/// A request body that records progress each time the connection reads from it.
 #[derive(Debug)]
 pub(crate) struct RequestBody<B> {
     body: B,
@@ -78,9 +78,9 @@ pub struct ResponseBody {
     body: Incoming,
     host: Arc<str>,
     stall: Option<Duration>,
-    /// Set while nothing comes.
+    /// Set while waiting for data.
     timer: Option<Pin<Box<Sleep>>>,
-    /// Bytes that may still come.
+    /// Remaining bytes of the limit.
     left: u64,
     limit: u64,
 }
@@ -91,12 +91,12 @@ impl ResponseBody {
         Self { body, host, stall, timer: None, left: limit, limit }
     }
 
-    /// The host that sends it, with its port where that is not the scheme's.
+    /// The sending host, with its port unless it is the scheme's default.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The next piece of it.
+    /// The next chunk.
     pub async fn piece(&mut self) -> Result<Option<Bytes>, Error> {
         while let Some(frame) = self.frame().await {
             if let Ok(data) = frame?.into_data() {
@@ -111,7 +111,7 @@ impl ResponseBody {
     }
 }
 
-/// The whole body of a response, if it is no longer than `limit`.
+/// The whole body of a response, up to `limit`.
 pub async fn read(response: Response<ResponseBody>, limit: u64) -> Result<Bytes, Error> {
     let mut body = response.into_body();
     (body.left, body.limit) = (body.left.min(limit), body.limit.min(limit));
@@ -145,7 +145,7 @@ impl Body for ResponseBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // A promise beyond the limit is not passed on: readers reserve memory for it.
+        // A content length beyond the limit is hidden: readers allocate memory for it.
         let hint = self.body.size_hint();
         if hint.lower() > self.left { SizeHint::new() } else { hint }
     }

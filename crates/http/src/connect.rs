@@ -23,11 +23,11 @@ use tokio_rustls::TlsConnector;
 use crate::redirect::authority;
 use crate::{AddressPolicy, Kind, Trust, TrustError};
 
-/// Addresses of one name that are tried.
+/// Addresses tried per name.
 const MAX_ADDRESSES: usize = 4;
-/// How long an address is tried before the next one is tried beside it (RFC 8305).
+/// Delay before the next address is tried in parallel (RFC 8305).
 const STAGGER: Duration = Duration::from_millis(250);
-/// After this much silence the kernel probes whether the other side is still there.
+/// Idle time after which the kernel sends keepalive probes.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
 type Tcp = TokioIo<TcpStream>;
@@ -66,7 +66,7 @@ impl Connector {
         if secure { self.handshake(host, stream).await } else { Ok(TokioIo::new(stream).into()) }
     }
 
-    /// The addresses of a host that may be connected to. Nothing is resolved again after this check.
+    /// The allowed addresses of a host. Nothing is resolved again after this check.
     async fn allowed(&self, authority: &str, host: &str, port: u16) -> Result<Vec<SocketAddr>, Kind> {
         let found: Vec<SocketAddr> = match host.parse::<IpAddr>() {
             Ok(address) => vec![(address, port).into()],
@@ -89,7 +89,7 @@ impl Connector {
         if allowed.is_empty() { Err(refused) } else { Ok(allowed) }
     }
 
-    /// A connection to the first address that answers.
+    /// A connection to the first address that responds.
     async fn first(&self, addresses: Vec<SocketAddr>) -> Result<TcpStream, Kind> {
         let (mut waiting, mut attempts, mut last) = (addresses.into_iter(), FuturesUnordered::new(), Kind::NoAddress);
         loop {
@@ -141,7 +141,7 @@ async fn connect_to(address: SocketAddr, limit: Duration) -> Result<TcpStream, K
     connected.map_err(|source| Kind::Connect { address, source })
 }
 
-/// A certificate does not become right by trying again; other failures may.
+/// Certificate errors are permanent; other failures may be temporary.
 fn tls_error(error: io::Error) -> Kind {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls @ (rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented)) => {

@@ -1,4 +1,4 @@
-//! Why a request failed.
+//! Errors of requests.
 
 use std::fmt;
 use std::io;
@@ -11,7 +11,7 @@ use crate::{Refusal, TrustError};
 /// A request that failed.
 #[derive(Debug)]
 pub struct Error {
-    /// The host that was asked last, with its port where that is not the scheme's.
+    /// The last host, with its port unless it is the scheme's default.
     pub host: String,
     /// What went wrong.
     pub kind: Kind,
@@ -29,10 +29,10 @@ impl std::error::Error for Error {
     }
 }
 
-/// What went wrong. The texts continue a sentence about the host.
+/// Cause of a failure. The texts continue a sentence about the host.
 #[derive(Debug, thiserror::Error)]
 pub enum Kind {
-    /// The URL is not one for HTTP.
+    /// The URL is not an HTTP URL.
     #[error("its URL cannot be used: {0}")]
     Url(String),
     /// The name could not be resolved.
@@ -41,20 +41,14 @@ pub enum Kind {
     /// The name has no address.
     #[error("its name has no address")]
     NoAddress,
-    /// None of its addresses may be connected to.
+    /// None of its addresses is allowed.
     #[error("its address {address} {reason}")]
-    Refused {
-        /// One of them.
-        address: IpAddr,
-        /// Why it may not be connected to.
-        reason: Refusal,
-    },
+    Refused { address: IpAddr, reason: Refusal },
     /// No connection could be made.
     #[error("connect to {address}")]
     Connect {
-        /// The address that was tried last.
+        /// The last address.
         address: SocketAddr,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
@@ -82,7 +76,7 @@ pub enum Kind {
     /// The body of the response broke off.
     #[error("the response broke off")]
     Body(#[source] hyper::Error),
-    /// Nothing came for too long.
+    /// The body stalled.
     #[error("it stopped sending")]
     Stalled,
     /// The body of the response is longer than allowed.
@@ -91,7 +85,7 @@ pub enum Kind {
 }
 
 impl Error {
-    /// Whether no connection was made, so that nothing was sent.
+    /// Whether no connection was established, so that nothing was sent.
     pub fn is_connect(&self) -> bool {
         match &self.kind {
             Kind::Url(_)

@@ -1,12 +1,14 @@
-//! The one outbound HTTP client, for registries, webhooks, cold storage and the command line's API client. HTTP/1.1, with or without TLS.
+//! The one outbound HTTP client, for registries, webhooks, cold storage and the command line's API client. HTTP/1.1,
+//! with or without TLS.
 //!
-//! Every request has a [`Config`]: whom to trust, which addresses may be connected to, how long each step may take, and how much a server
-//! may send. Addresses are checked after the name is resolved and before anything is sent, so a name that resolves differently on the
+//! Every request has a [`Config`]: trusted authorities, allowed addresses, timeouts, and limits of responses. Addresses
+//! are checked after the name is resolved and before anything is sent, so a name that resolves differently on the
 //! second lookup gains nothing.
 //!
-//! Why not `reqwest`: its resolver hook is not called for literal addresses, so an address policy would have to be enforced a second time,
-//! also for each redirect, and informational (1xx) responses cannot be limited. What remains is hyper's pooled client, which is used here
-//! directly, with rustls and ring as everywhere in Cabana: no second TLS stack.
+//! Why not `reqwest`: its resolver hook is not called for literal addresses, so an address policy would have to be
+//! enforced a second time, also for each redirect, and informational (1xx) responses cannot be limited. What remains is
+//! hyper's pooled client, which is used here directly, with rustls and ring as everywhere in Cabana: no second TLS
+//! stack.
 
 #![forbid(unsafe_code)]
 
@@ -42,29 +44,27 @@ pub use trust::{Trust, TrustError};
 /// `user-agent` of requests that do not have one.
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("cabana/", env!("CARGO_PKG_VERSION")));
 
-/// How a client behaves.
+/// Settings of a client.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Whose certificates are accepted.
+    /// Trusted certificate authorities.
     pub trust: Trust,
-    /// Which addresses may be connected to.
+    /// Allowed addresses.
     pub addresses: AddressPolicy,
-    /// How long each step may take.
     pub timeouts: Timeouts,
-    /// How much a server may send.
     pub limits: Limits,
-    /// Whether connections are kept for further requests. The address is checked once per connection.
+    /// Whether connections are reused. The address is checked once per connection.
     pub pooled: bool,
 }
 
-/// How long each step of a request may take.
+/// Timeouts of the steps of a request.
 #[derive(Debug, Clone)]
 pub struct Timeouts {
-    /// To resolve a name, to connect to one address, and for the TLS handshake: each.
+    /// For resolving a name, connecting to one address, and the TLS handshake: each.
     pub connect: Duration,
     /// From the connection, or the last byte of the request that was taken, to the head of the response.
     pub head: Option<Duration>,
-    /// Between two pieces of the response's body.
+    /// Between two chunks of the response's body.
     pub stall: Option<Duration>,
 }
 
@@ -75,7 +75,7 @@ impl Default for Timeouts {
     }
 }
 
-/// How much a server may send.
+/// Limits of responses.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Bytes of a response's head; also the size of the connection's buffer.
@@ -119,7 +119,7 @@ where
     B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    /// A client without connections. Certificates are read when the first TLS connection needs them.
+    /// A client without connections. Certificate authorities are loaded for the first TLS connection.
     pub fn new(config: Config) -> Self {
         let Config { trust, addresses, timeouts, limits, pooled } = config;
         let connector = Connector::new(trust, addresses, timeouts.connect);
@@ -131,12 +131,13 @@ where
         Self { inner: builder.build(connector.clone()), connector, timeouts, limits }
     }
 
-    /// Reads the certificate authorities now, to find out early if there are none. Blocks.
+    /// Loads the certificate authorities now, to fail early if there are none. Blocks.
     pub fn load_trust(&self) -> Result<(), TrustError> {
         self.connector.load_trust()
     }
 
-    /// Sends a request to its absolute URI and returns the response as soon as its head is there. Redirects are not followed.
+    /// Sends a request to its absolute URI and returns the response when its head has arrived. Redirects are not
+    /// followed.
     pub async fn send(&self, mut request: Request<B>) -> Result<Response<ResponseBody>, Error> {
         let host: Arc<str> = authority(request.uri()).into();
         let failed = |kind| Error { host: host.to_string(), kind };
@@ -148,7 +149,7 @@ where
         let head_timeout = async {
             match self.timeouts.head {
                 Some(timeout) => {
-                    // A connection that cannot be made ends by its own timeouts.
+                    // Connecting has its own timeouts.
                     let _ = connection.wait_for_connection_metadata().await;
                     progress.touch();
                     progress.none_for(timeout).await;

@@ -11,7 +11,7 @@ use crate::{Client, Error, Kind, ResponseBody};
 const MAX_REDIRECTS: usize = 5;
 const MAX_LOCATION: usize = 8192;
 
-/// Host and port of a URI, without the scheme's own port.
+/// Host and port of a URI, without the scheme's default port.
 pub fn authority(uri: &Uri) -> String {
     let host = uri.host().unwrap_or_default();
     match (uri.port_u16(), uri.scheme_str()) {
@@ -21,8 +21,8 @@ pub fn authority(uri: &Uri) -> String {
 }
 
 impl Client<Full<Bytes>> {
-    /// Gets a URL and follows redirects, never from https to http. Credentials are sent to the first host only; the address of each host
-    /// is checked.
+    /// Gets a URL and follows redirects, never from https to http. Credentials are sent to the first host only; the
+    /// address of each host is checked.
     pub async fn get(&self, mut url: Url, mut headers: HeaderMap) -> Result<Response<ResponseBody>, Error> {
         headers.remove(HOST);
         let failed = |url: &Url, reason| {

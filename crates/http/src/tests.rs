@@ -1,4 +1,4 @@
-//! Servers on loopback and in a network namespace of the test's own: nothing is sent elsewhere.
+//! Tests with servers on loopback and in a network namespace: nothing is sent elsewhere.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -52,7 +52,7 @@ async fn request(stream: &mut (impl AsyncRead + Unpin)) -> bool {
     true
 }
 
-/// Answers every request with the same bytes; counts connections.
+/// Sends the same response to every request; counts connections.
 async fn serve(answer: &'static str) -> (SocketAddr, Arc<AtomicU32>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
     let (address, connections) = (listener.local_addr().expect("address"), Arc::new(AtomicU32::new(0)));
@@ -82,7 +82,7 @@ async fn flood(first: &'static str, again: &'static str) -> (SocketAddr, JoinHan
 }
 
 #[tokio::test]
-async fn private_addresses_are_for_hosts_that_the_operator_names() {
+async fn private_addresses_need_a_configured_host() {
     let (address, connections) = serve(OK).await;
     let with = |addresses| Client::new(Config { addresses, ..config() });
     let (literal, name) = (format!("http://{address}/"), format!("http://localhost:{}/", address.port()));
@@ -101,12 +101,12 @@ async fn private_addresses_are_for_hosts_that_the_operator_names() {
             _ => assert!(matches!(forbidden, Err(Kind::Refused { reason: Refusal::Forbidden, .. })), "{forbidden:?}"),
         }
     }
-    assert_eq!(connections.load(Ordering::SeqCst), 0, "nothing was connected to");
+    assert_eq!(connections.load(Ordering::SeqCst), 0, "no connection was made");
     assert_eq!(status(&named, &literal).await.expect("allowed"), 200);
     assert_eq!(status(&with(AddressPolicy::Internal), &name).await.expect("allowed"), 200);
 }
 
-/// A machine of the test's own: it has a public address, and no way out.
+/// An isolated machine with a public address and no route out.
 fn in_namespace<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) {
     std::thread::spawn(move || {
         unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).expect("this test needs root");
@@ -126,7 +126,7 @@ fn in_namespace<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'stati
     .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
-/// Public by its class.
+/// Of a public class.
 const OWN: Ipv4Addr = Ipv4Addr::new(9, 9, 9, 9);
 
 #[test]
@@ -141,7 +141,7 @@ fn the_machines_own_public_address_is_refused() {
         }
         assert!(is_own(OWN.into()).await && is_own(Ipv4Addr::LOCALHOST.into()).await);
         assert!(!is_own(Ipv4Addr::new(9, 9, 9, 8).into()).await);
-        // Where the operator names the host, it is reached.
+        // A host that the operator configured is reached.
         let internal_hosts = [format!("registry.test:{port}")].into();
         let named = Client::new(Config { addresses: AddressPolicy::Public { internal_hosts }, ..config() });
         let served = tokio::spawn(async move {
@@ -187,14 +187,14 @@ async fn heads_and_bodies_are_limited() {
     sending.await.expect("the connection was closed");
     let (address, _) = serve("HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n").await;
     let response = client.send(get(&format!("http://{address}/"))).await.expect("head");
-    assert_eq!(response.body().size_hint().lower(), 0, "nobody reserves memory for a promise");
+    assert_eq!(response.body().size_hint().lower(), 0, "the announced length is hidden");
     let (address, _) = serve(OK).await;
     let response = client.send(get(&format!("http://{address}/"))).await.expect("head");
     assert!(matches!(read(response, 1).await.map_err(|error| error.kind), Err(Kind::TooLarge(1))));
 }
 
 #[tokio::test]
-async fn silence_ends_in_time() {
+async fn stalled_responses_time_out() {
     let soon = Some(Duration::from_millis(100));
     let client =
         Client::new(Config { timeouts: Timeouts { head: soon, stall: soon, ..Timeouts::default() }, ..config() });
@@ -202,7 +202,7 @@ async fn silence_ends_in_time() {
     assert!(matches!(status(&client, &format!("http://{address}/")).await, Err(Kind::HeadTimeout)));
     let (address, _) = serve("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhal").await;
     assert!(matches!(status(&client, &format!("http://{address}/")).await, Err(Kind::Stalled)));
-    // A slow reader is not the server's fault.
+    // A slow reader is not a stall.
     let (address, _) = serve(OK).await;
     let response = client.send(get(&format!("http://{address}/"))).await.expect("head");
     tokio::time::sleep(Duration::from_millis(150)).await;
@@ -210,7 +210,7 @@ async fn silence_ends_in_time() {
 }
 
 #[tokio::test]
-async fn connections_are_kept_if_wanted() {
+async fn connections_are_reused_if_pooled() {
     for (pooled, expected) in [(true, 1), (false, 3)] {
         let (address, connections) = serve(OK).await;
         let client = Client::new(Config { pooled, ..config() });
@@ -222,7 +222,7 @@ async fn connections_are_kept_if_wanted() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_says_so() {
+async fn unreachable_hosts_are_reported() {
     let client = Client::new(config());
     let nowhere = client.send(get("http://nowhere.invalid/")).await.expect_err("no such name");
     assert!(matches!(nowhere.kind, Kind::Resolve(_)) && nowhere.is_connect() && nowhere.host == "nowhere.invalid");
@@ -235,7 +235,7 @@ async fn what_is_not_there_says_so() {
     assert!(matches!(status(&client, "ftp://127.0.0.1/").await, Err(Kind::Url(_))));
 }
 
-/// A server with a certificate for `localhost`, which answers each connection once.
+/// A server with a certificate for `localhost` that responds once per connection.
 async fn serve_tls(directory: &Path, answer: String) -> (u16, std::path::PathBuf) {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(["localhost".to_owned()]).expect("certificate");
@@ -289,7 +289,7 @@ async fn certificates_must_be_of_a_trusted_authority() {
 }
 
 #[tokio::test]
-async fn redirects_never_lead_out_of_tls() {
+async fn redirects_never_leave_tls() {
     let directory = tempfile::tempdir().expect("directory");
     let (plain, connections) = serve(OK).await;
     let answer = format!("HTTP/1.1 302 Found\r\nlocation: http://{plain}/\r\ncontent-length: 0\r\n\r\n");

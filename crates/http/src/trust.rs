@@ -1,4 +1,4 @@
-//! Whose certificates are accepted: those of the system's authorities, and of further files.
+//! Trusted certificate authorities: the system's, and those of additional files.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-/// Authorities beside the system's (`SSL_CERT_FILE` and `SSL_CERT_DIR` name others in their place).
+/// Authorities in addition to the system's (`SSL_CERT_FILE` and `SSL_CERT_DIR` replace those).
 #[derive(Debug, Clone, Default)]
 pub struct Trust {
-    /// PEM files with further authorities.
+    /// PEM files with additional authorities.
     pub authorities: Vec<PathBuf>,
-    /// Whether files that cannot be read are skipped: the system's authorities may suffice.
+    /// Whether unreadable files are skipped: the system's authorities may suffice.
     pub skip_unreadable: bool,
-    /// The name that the server's certificate must be for, where it is not the URL's host.
+    /// Expected name of the server's certificate, if it is not the URL's host.
     pub server_name: Option<String>,
 }
 
-/// Why there is nobody to trust.
+/// Why the authorities could not be loaded.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum TrustError {
     /// There are no authorities.
@@ -27,19 +27,14 @@ pub enum TrustError {
     NoAuthorities,
     /// A file cannot be read.
     #[error("the authorities in {} cannot be read: {reason}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system or the parser said.
-        reason: String,
-    },
+    Unreadable { path: PathBuf, reason: String },
     /// The TLS library refuses its configuration.
     #[error("TLS cannot be set up: {0}")]
     Setup(rustls::Error),
 }
 
 impl Trust {
-    /// Reads the authorities. Blocks.
+    /// Loads the authorities. Blocks.
     pub(crate) fn load(&self) -> Result<Arc<ClientConfig>, TrustError> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -1,5 +1,5 @@
-//! The store of blobs (manifests, configurations, layers as they were packed), each in a file named by its digest. A
-//! blob appears whole and verified or not at all: it is written beside, synced, and renamed.
+//! The blob store (manifests, configurations, compressed layers): one file per blob, named by its digest. A
+//! blob is complete and verified or absent: it is written to a temporary file, synced, and renamed.
 
 mod origin;
 
@@ -29,18 +29,18 @@ struct Shared {
     complete: PathBuf,
     partial: PathBuf,
     origins: PathBuf,
-    /// Blobs that someone is about to need, with how many someones.
+    /// Pinned blobs with their number of pins.
     pinned: Mutex<HashMap<Digest, usize>>,
 }
 
-/// Keeps one blob from being collected while it lives.
+/// Keeps a blob from being collected until dropped.
 #[derive(Debug)]
 pub struct Pin {
     shared: Arc<Shared>,
     digest: Digest,
 }
 
-/// What a collection removed.
+/// Result of a collection.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Collected {
     /// Blobs.
@@ -54,7 +54,7 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> E
 }
 
 impl Blobs {
-    /// Opens or makes the store in `directory`, and removes what broken-off writes have left.
+    /// Opens or creates the store in `directory`, and removes files of interrupted writes.
     pub fn open(directory: &Path) -> Result<Self> {
         let [complete, partial, origins] = ["sha256", "partial", "origins"].map(|name| directory.join(name));
         for path in [&complete, &partial, &origins] {
@@ -63,7 +63,7 @@ impl Blobs {
         }
         for entry in fs::read_dir(&partial).map_err(failed("list", &partial))? {
             let path = entry.map_err(failed("list", &partial))?.path();
-            // Whoever writes holds a lock; the lock of a dead process is free.
+            // A writer holds a lock; the lock of a dead process is free.
             if let Ok(file) = File::open(&path)
                 && rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
             {
@@ -77,12 +77,12 @@ impl Blobs {
         self.shared.complete.join(digest.hex())
     }
 
-    /// Whether the blob is there, and its size.
+    /// Size of a blob, if it exists.
     pub fn size(&self, digest: Digest) -> Option<u64> {
         fs::metadata(self.file(digest)).ok().map(|status| status.len())
     }
 
-    /// Opens a blob. Its digest was right when it was stored; who needs more checks it while reading.
+    /// Opens a blob. Its digest was verified when it was stored.
     pub fn reader(&self, digest: Digest) -> Result<File> {
         let path = self.file(digest);
         File::open(&path).map_err(failed("open the blob", &path))
@@ -102,7 +102,7 @@ impl Blobs {
         Ok(bytes)
     }
 
-    /// Begins to write a blob.
+    /// Starts writing a blob.
     pub fn begin(&self) -> Result<Partial> {
         let path = self.shared.partial.join(format!("{:016x}", rand::random::<u64>()));
         let file =
@@ -112,7 +112,7 @@ impl Blobs {
         Ok(Partial { file, path, hasher: Hasher::default(), length: 0, blobs: self.clone() })
     }
 
-    /// Stores bytes. While the pin lives they stay.
+    /// Stores bytes, and pins them.
     pub fn put(&self, bytes: &[u8]) -> Result<Pin> {
         let digest = Digest::of(bytes);
         let pin = self.pin(digest);
@@ -124,7 +124,7 @@ impl Blobs {
         partial.commit("a blob", Some(digest))
     }
 
-    /// Stores what a reader gives; blocks. With `expected`, other content is refused. While the pin lives it stays.
+    /// Stores a reader's content and pins it; blocks. With `expected`, other content is refused.
     pub fn import(
         &self,
         mut reader: impl Read,
@@ -151,14 +151,14 @@ impl Blobs {
         partial.commit(what, expected)
     }
 
-    /// Keeps a blob, which may not be there yet, from being collected.
+    /// Pins a blob, which may not exist yet.
     pub fn pin(&self, digest: Digest) -> Pin {
         *self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner).entry(digest).or_default() += 1;
         Pin { shared: self.shared.clone(), digest }
     }
 
-    /// Removes what is neither in `roots`, nor named by a manifest in `roots`, nor pinned. A root that is missing or
-    /// is no manifest keeps only itself.
+    /// Removes blobs that are neither in `roots`, nor referenced by a manifest in `roots`, nor pinned. A root that is
+    /// missing or not a manifest keeps only itself.
     pub fn collect(&self, roots: &HashSet<Digest>) -> Result<Collected> {
         let mut keep = roots.clone();
         for root in roots {
@@ -174,7 +174,7 @@ impl Blobs {
         for entry in fs::read_dir(directory).map_err(failed("list", directory))? {
             let entry = entry.map_err(failed("list", directory))?;
             let Some(digest) = entry.file_name().to_str().and_then(Digest::from_hex) else { continue };
-            // Under the lock, so that a pin comes before the look or after the removal, where it finds nothing.
+            // Under the lock, so that a pin is either seen or made after the removal.
             let pinned = self.shared.pinned.lock().unwrap_or_else(PoisonError::into_inner);
             if keep.contains(&digest) || pinned.contains_key(&digest) {
                 continue;
@@ -191,7 +191,7 @@ impl Blobs {
 }
 
 impl Pin {
-    /// Of which blob.
+    /// Digest of the blob.
     pub fn digest(&self) -> Digest {
         self.digest
     }
@@ -209,7 +209,7 @@ impl Drop for Pin {
     }
 }
 
-/// A blob being written. Dropped without [`Partial::commit`], it is gone.
+/// A blob being written. It is removed if dropped without [`Partial::commit`].
 #[derive(Debug)]
 pub struct Partial {
     file: File,
@@ -220,7 +220,7 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// Appends.
+    /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes).map_err(failed("write", &self.path))?;
         self.hasher.update(bytes);
@@ -233,7 +233,7 @@ impl Partial {
         self.length
     }
 
-    /// Begins anew.
+    /// Discards everything written.
     pub fn restart(&mut self) -> Result<()> {
         use std::io::Seek;
         self.file.set_len(0).map_err(failed("empty", &self.path))?;
@@ -243,12 +243,12 @@ impl Partial {
         Ok(())
     }
 
-    /// What has been written, to be read from its beginning; it stays a part.
+    /// A reader of the bytes written so far.
     pub(crate) fn reader(&self) -> Result<File> {
         File::open(&self.path).map_err(failed("open", &self.path))
     }
 
-    /// Makes it a blob, if the digest is right. Durable when this returns, and not collected while the pin lives.
+    /// Turns it into a blob if the digest matches. Durable when this returns, and pinned.
     pub fn commit(self, what: &str, expected: Option<Digest>) -> Result<Pin> {
         let found = self.hasher.clone().finish();
         if let Some(expected) = expected
@@ -265,7 +265,7 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        // After a commit there is nothing of this name.
+        // After a commit the file does not exist any more.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_broken_off_writes_left_goes_at_the_next_opening_but_not_what_is_being_written() {
+    fn opening_removes_files_of_interrupted_writes_only() {
         let directory = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(directory.path()).unwrap();
         fs::write(directory.path().join("partial/dead"), "half").unwrap();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_corrupt_file_is_noticed() {
+    fn corrupt_files_are_detected() {
         let directory = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(directory.path()).unwrap();
         let digest = blobs.put(b"hello").unwrap().digest();

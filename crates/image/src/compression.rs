@@ -1,5 +1,5 @@
-//! Layers arrive as gzip, zstd or plain tar: told apart by their first bytes, because media types lie. What comes out
-//! is bounded by what went in, so that a few kilobytes cannot become a terabyte.
+//! Decompresses layers: gzip, zstd or plain tar, detected by their first bytes because media types are unreliable. The
+//! output is limited relative to the input, against decompression bombs.
 
 use std::io::{self, BufReader, Cursor, Read};
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 
-/// zstd may ask for a window of 2²⁷ bytes, as its own tools allow; more is a claim on memory.
+/// Limit of zstd's window, 2²⁷ bytes as in its own tools, to bound memory.
 const WINDOW_LOG: u32 = 27;
 
-/// How much more may come out than went in.
+/// Limit of decompression.
 #[derive(Debug, Clone, Copy)]
 pub struct Ratio {
-    /// Bytes out for each byte in.
+    /// Output bytes per input byte.
     pub factor: u64,
-    /// Bytes out that are fine in any case.
+    /// Output bytes that are always allowed.
     pub free: u64,
 }
 
-/// The plain bytes of `reader`. Errors of reading carry this crate's error where it is more than IO: see [`read_error`].
+/// The decompressed bytes of `reader`. IO errors may carry this crate's error: see [`read_error`].
 pub(crate) fn open<'a, R: Read + Send + 'a>(mut reader: R, ratio: Ratio) -> Result<Box<dyn Read + Send + 'a>> {
     let mut magic = [0; 6];
     let mut have = 0;
@@ -52,7 +52,7 @@ pub(crate) fn open<'a, R: Read + Send + 'a>(mut reader: R, ratio: Ratio) -> Resu
     Ok(Box::new(Bounded { inner, taken, given: 0, ratio }))
 }
 
-/// This crate's error out of one of reading.
+/// Extracts this crate's error from an IO error.
 pub(crate) fn read_error(error: io::Error) -> Error {
     match error.downcast::<Error>() {
         Ok(inner) => inner,
@@ -61,7 +61,7 @@ pub(crate) fn read_error(error: io::Error) -> Error {
             io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
                 Error::refused(b"", format!("its compression is corrupt: {source}"))
             }
-            // zstd has no kind of its own for what is wrong with the data.
+            // zstd has no error kind for corrupt data.
             io::ErrorKind::Other => Error::refused(b"", format!("it cannot be read: {source}")),
             _ => Error::Io { action: "read the archive", source },
         },
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_are_told_apart_by_their_bytes() {
+    fn formats_are_detected_by_their_bytes() {
         let text = b"a text that is a little longer".repeat(50);
         assert_eq!(read(&text).unwrap(), text);
         assert_eq!(read(&gzip(&text)).unwrap(), text);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn bombs_end_early() {
+    fn bombs_are_refused_early() {
         let zeros = vec![0; 64 << 20];
         for bomb in [gzip(&zeros), zstd::encode_all(&zeros[..], 19).unwrap()] {
             let mut reader = open(&bomb[..], RATIO).unwrap();

@@ -1,4 +1,4 @@
-//! SHA-256 digests as images name their content, and readers that compute them on the way.
+//! SHA-256 digests of image content, and readers that compute them.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -81,12 +81,12 @@ impl From<Digest> for String {
     }
 }
 
-/// A digest in the making.
+/// Computes a digest.
 #[derive(Debug, Default, Clone)]
 pub struct Hasher(Sha256);
 
 impl Hasher {
-    /// Takes further bytes in.
+    /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
@@ -97,7 +97,7 @@ impl Hasher {
     }
 }
 
-/// Passes on what it reads, and knows the digest and the number of bytes of it.
+/// A reader that computes the digest and the number of bytes.
 pub struct HashingReader<R> {
     inner: R,
     hasher: Hasher,
@@ -105,17 +105,17 @@ pub struct HashingReader<R> {
 }
 
 impl<R: Read> HashingReader<R> {
-    /// Around a reader of which nothing has been read yet.
+    /// Wraps a reader.
     pub fn new(inner: R) -> Self {
         Self { inner, hasher: Hasher::default(), count: 0 }
     }
 
-    /// How many bytes have been read.
+    /// Number of bytes read.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The digest of what has been read.
+    /// Digest of the bytes read.
     pub fn finish(self) -> Digest {
         self.hasher.finish()
     }
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_is_the_usual_one_and_survives_its_text() {
+    fn digests_match_sha256_and_round_trip() {
         let empty = Digest::of(b"");
         assert_eq!(empty.to_string(), "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
         assert_eq!(empty.to_string().parse::<Digest>().unwrap(), empty);

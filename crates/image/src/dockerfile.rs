@@ -1,7 +1,8 @@
-//! Dockerfiles: read once, then planned for a target (only the stages it needs), then each stage evaluated with what
-//! its base image says. The result is a list of steps with everything expanded; who runs them, and where, is not ours.
+//! Dockerfiles: parsed once, then planned for a target (only the stages it needs), then each stage is evaluated with
+//! the defaults of its base image. The result is a list of steps with everything expanded; running them is up to the
+//! caller.
 //!
-//! What cannot be done is refused with the line it stands in; what does no harm is noted and passed over.
+//! Unsupported features are refused with their line; harmless ones are noted and skipped.
 
 mod context;
 mod evaluate;
@@ -22,7 +23,7 @@ pub use self::parse::Dockerfile;
 pub use self::placement::{EPOCH, Owner, Placed, Placement};
 pub use self::plan::{Plan, Stage, StageBase};
 
-/// What is wrong with a Dockerfile, and where.
+/// An error in a Dockerfile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Dockerfile line {line}: {reason}")]
 pub struct DockerfileError {
@@ -32,12 +33,11 @@ pub struct DockerfileError {
     pub reason: String,
 }
 
-/// Something that the author should know, but that stops nothing.
+/// A note for the author that is not an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// The line where the instruction begins, counted from 1.
     pub line: usize,
-    /// What.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong with images and Dockerfiles. Messages are meant for the person who asked for the build.
+//! Errors of images and Dockerfiles. Messages are meant for the user who requested the build.
 
 use crate::digest::Digest;
 
@@ -10,37 +10,23 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// The name of an image is not one.
     #[error("{text:?} is not the name of an image: {reason}")]
-    InvalidReference {
-        /// What was given.
-        text: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    InvalidReference { text: String, reason: String },
     /// A digest is malformed or of an algorithm other than SHA-256.
     #[error("{0:?} is not a SHA-256 digest (sha256: and 64 hexadecimal digits)")]
     InvalidDigest(String),
     /// An archive or one of its entries is not taken.
     #[error("the archive is refused: {}{reason}", at(path))]
     Refused {
-        /// The entry; empty where it is the archive itself.
+        /// The entry; empty for the archive itself.
         path: String,
-        /// Why not.
         reason: String,
     },
     /// The bytes are not those that the digest names.
     #[error("{what} is corrupt: its digest is {found} instead of {expected}")]
-    Corrupt {
-        /// Of what.
-        what: String,
-        /// What was promised.
-        expected: Digest,
-        /// What arrived.
-        found: Digest,
-    },
-    /// Something is larger than we take.
+    Corrupt { what: String, expected: Digest, found: Digest },
+    /// Something exceeds a limit.
     #[error("{what} is too large: more than {limit} bytes")]
     TooLarge {
-        /// What.
         what: String,
         /// The limit.
         limit: u64,
@@ -56,12 +42,12 @@ pub enum Error {
     /// The image is not for this machine.
     #[error("the image does not run on {wanted}{}", offers(offered))]
     Platform {
-        /// What this machine is.
+        /// This machine's platform.
         wanted: String,
-        /// What the image is for.
+        /// The image's platforms.
         offered: String,
     },
-    /// The registry wants other credentials, or any.
+    /// The registry requires other credentials, or any.
     #[error("{host} does not give access to {repository}: {hint}")]
     Unauthorized {
         /// The registry.
@@ -97,7 +83,7 @@ pub enum Error {
         /// What happened.
         reason: String,
     },
-    /// The registry does something that we do not go along with.
+    /// The registry's behaviour is not accepted.
     #[error("{host} is not used: {reason}")]
     Distrusted {
         /// The registry.
@@ -111,20 +97,15 @@ pub enum Error {
     /// An operation on a file or directory failed.
     #[error("{action} {path}")]
     Path {
-        /// What was tried.
         action: &'static str,
-        /// On what.
         path: String,
-        /// Why not.
         #[source]
         source: std::io::Error,
     },
     /// Reading or writing failed.
     #[error("{action}")]
     Io {
-        /// What was tried.
         action: &'static str,
-        /// Why not.
         #[source]
         source: std::io::Error,
     },
@@ -154,7 +135,7 @@ fn said(message: &str) -> String {
     if message.is_empty() { String::new() } else { format!(": {message}") }
 }
 
-/// A name out of an archive as people may read it: no control characters, bounded.
+/// A name from an archive for display: no control characters, bounded.
 pub(crate) fn shown(name: &[u8]) -> String {
     let mut text: String = name.escape_ascii().take(200).map(char::from).collect();
     if text.len() >= 200 {
@@ -185,7 +166,7 @@ impl Error {
         move |source| Self::Path { action, path: shown(path.as_ref()), source: source.into() }
     }
 
-    /// Whether the same may work a moment later.
+    /// Whether a retry may succeed.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,

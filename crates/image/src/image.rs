@@ -1,4 +1,4 @@
-//! An image whose blobs are all in the store: what it says, and how it becomes a root filesystem.
+//! An image whose blobs are all in the store: its configuration, and unpacking it to a root filesystem.
 
 use std::os::fd::BorrowedFd;
 
@@ -9,12 +9,12 @@ use crate::manifest::{self, Document, ImageConfig, MAX_CONFIG, MAX_MANIFEST, Man
 use crate::stop::Stop;
 use crate::unpack::{self, Limits, Whiteouts};
 
-/// An image in the store. While it lives, its blobs are not collected.
+/// An image in the store. Its blobs are pinned.
 #[derive(Debug)]
 pub struct Image {
     /// Its identity: the digest of its manifest, and the root to keep when collecting blobs.
     pub digest: Digest,
-    /// What it says about running it.
+    /// Its configuration.
     pub config: ImageConfig,
     /// Its layers, lowest first.
     pub layers: Vec<Layer>,
@@ -25,22 +25,22 @@ pub struct Image {
 /// One layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
-    /// Of the blob.
+    /// Digest of the blob.
     pub digest: Digest,
-    /// Of the blob.
+    /// Size of the blob.
     pub size: u64,
-    /// Of the plain archive.
+    /// Digest of the uncompressed archive.
     pub diff_id: Digest,
 }
 
-/// What came of unpacking an image.
+/// Result of unpacking an image.
 #[derive(Debug, Default)]
 pub struct Assembled {
     /// Bytes of content.
     pub bytes: u64,
     /// Entries.
     pub entries: u64,
-    /// What was left out or changed, for the build's log.
+    /// Skipped or changed entries, for the build's log.
     pub notes: Vec<String>,
 }
 
@@ -76,9 +76,9 @@ impl Image {
         Ok(Self { digest, config, layers, blobs: blobs.clone(), _pins: pins })
     }
 
-    /// Unpacks all layers onto `root`, an empty directory that only root can enter, and checks each against the digest
-    /// that the configuration promises. Blocks. After an error the tree is half-made: throw it away. `each` is told
-    /// the number of the layer that comes next.
+    /// Unpacks all layers to `root`, an empty directory that only root can enter, and checks each against the digest
+    /// in the configuration. Blocks. After an error the tree is incomplete: delete it. `each` is called with
+    /// the index of the next layer.
     pub fn assemble(
         &self,
         root: BorrowedFd<'_>,
@@ -89,7 +89,7 @@ impl Image {
         let mut all = Assembled::default();
         for (number, layer) in self.layers.iter().enumerate() {
             each(number);
-            // The limits are the whole image's.
+            // The limits apply to the whole image.
             let limits = Limits {
                 bytes: limits.bytes.saturating_sub(all.bytes),
                 entries: limits.entries.saturating_sub(all.entries),

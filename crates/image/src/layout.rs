@@ -1,5 +1,5 @@
-//! Images in local files: OCI layouts (a directory or a tar of one) and what `docker save` writes. Their blobs are
-//! copied into the store, checked on the way.
+//! Images in local files: OCI layouts (a directory or a tar of one) and `docker save` archives. Their blobs are
+//! copied into the store and verified.
 
 mod archive;
 
@@ -25,7 +25,7 @@ use crate::stop::Stop;
 /// Bytes of one blob.
 const MAX_BLOB: u64 = 32 << 30;
 
-/// Images that are named where it is not clear which is meant.
+/// Number of images listed if the name is ambiguous.
 const NAMED: usize = 10;
 
 /// Where the files of a layout are.
@@ -80,8 +80,8 @@ struct Saved {
     layers: Vec<String>,
 }
 
-/// Copies an image into the store. `name` says which, where there are several: an image's name, or what the layout
-/// calls it. One that is alone is taken whatever it is called. A packed archive is unpacked to no more than `most` bytes. Blocks.
+/// Copies an image into the store. `name` selects it if there are several: an image's name, or the layout's
+/// name for it. A single image is used whatever its name. A compressed archive may have up to `most` bytes. Blocks.
 pub fn import(path: &Path, name: Option<&str>, blobs: &Blobs, most: u64, stop: &Stop) -> Result<Image> {
     let failed = |source| Error::Path { action: "open", path: path.display().to_string(), source };
     let file = File::open(path).map_err(failed)?;
@@ -134,7 +134,7 @@ fn import_layout(files: &Files, index: &[u8], name: Option<&str>, blobs: &Blobs,
                 pins.push(blobs.put(&bytes)?);
                 let parts = std::iter::once((&manifest.config, MAX_CONFIG));
                 for (part, limit) in parts.chain(manifest.layers.iter().map(|layer| (layer, MAX_BLOB))) {
-                    // Also one that is in the store: who does not have it here may have only heard of it.
+                    // Even if it is in the store: knowing its digest is no permission.
                     let (name, what) = (blob_name(part.digest), format!("blob {}", part.digest));
                     pins.push(blobs.import(files.need(&name)?, &what, Some(part.digest), limit, stop)?);
                 }
@@ -149,13 +149,13 @@ fn blob_name(digest: Digest) -> String {
     format!("blobs/sha256/{}", digest.hex())
 }
 
-/// What a layout calls one of its images.
+/// The layout's name of an image.
 fn called(entry: &Descriptor) -> Option<&str> {
     let names = ["io.containerd.image.name", "org.opencontainers.image.ref.name"];
     names.iter().find_map(|key| entry.annotations.get(*key)).map(String::as_str)
 }
 
-/// It is not said which image is meant, or there is none of that name.
+/// The name is missing, ambiguous or unknown.
 fn unclear<'a>(names: impl Iterator<Item = &'a str>) -> Error {
     let names: Vec<String> = names.take(NAMED).map(|name| name.chars().take(100).collect()).collect();
     match names.is_empty() {

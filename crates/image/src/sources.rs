@@ -1,4 +1,4 @@
-//! Where images come from, as the operator configures it: names that mean templates of our own, mirrors of registries,
+//! Sources of images, as configured by the operator: names that mean local templates, registry mirrors,
 //! and registries that are reached without TLS or inside the private network.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,30 +14,30 @@ use crate::reference::Reference;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sources {
-    /// Images that are templates here: `e2bdev/base` → `base`. A name with a tag stands for that tag alone, one without
-    /// for all tags.
+    /// Images that are local templates: `e2bdev/base` → `base`. A name with a tag matches that tag only, one without
+    /// matches all tags.
     pub aliases: BTreeMap<String, String>,
-    /// Registries that need something said about them, by host as in image names (`docker.io`, `registry.lan:5000`).
+    /// Settings of registries, by host as in image names (`docker.io`, `registry.lan:5000`).
     pub hosts: BTreeMap<String, Host>,
-    /// PEM files with certificate authorities that are believed beside the system's.
+    /// PEM files with additional certificate authorities.
     pub authorities: Vec<PathBuf>,
 }
 
-/// What is special about one host.
+/// Settings of one host.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Host {
-    /// Asked first, in this order; the host itself comes last. They get no credentials of users. A path is put before
+    /// Tried first, in this order; the host itself comes last. They get no credentials. A path is prepended to
     /// the image's own: `https://cache.lan/hub` has `debian` as `hub/library/debian`.
     pub mirrors: Vec<Url>,
-    /// It is reached by plain HTTP.
+    /// Use plain HTTP.
     pub plain_http: bool,
     /// It may have an address of this machine or of the private network. Other hosts must be public, so that a name in
-    /// a build request cannot make the server ask its own neighbours.
+    /// a build request cannot make the server contact its own network.
     pub internal: bool,
 }
 
-/// What a build begins with.
+/// Base of a build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Base {
     /// A template of this server.
@@ -47,7 +47,7 @@ pub enum Base {
 }
 
 impl Sources {
-    /// Checks what parsing cannot.
+    /// Checks what deserialization cannot.
     pub fn check(&self) -> Result<()> {
         for alias in self.aliases.keys() {
             alias.parse::<Reference>()?;
@@ -67,10 +67,10 @@ impl Sources {
         Ok(())
     }
 
-    /// What the name of an image means here.
+    /// Resolves the name of an image.
     pub fn resolve(&self, name: &str) -> Result<Base> {
         let reference: Reference = name.parse()?;
-        // A digest asks for exact content, which a template of ours does not have.
+        // A digest requests exact content, which a local template does not have.
         if reference.digest().is_some() {
             return Ok(Base::Image(reference));
         }
@@ -84,7 +84,7 @@ impl Sources {
         Ok(Base::Image(reference))
     }
 
-    /// What is said about a host, by its name as in image names.
+    /// Settings of a host, by its name as in image names.
     pub(crate) fn host(&self, name: &str) -> Option<&Host> {
         self.hosts.get(name)
     }

@@ -1,4 +1,4 @@
-//! How the caller ends long work from outside: a flag, and a time at which patience ends.
+//! Cancels long blocking work: a flag and a deadline.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
-/// Asked often by blocking work (unpacking, copying, hashing). Clones share the flag.
+/// Checked regularly by blocking work (unpacking, copying, hashing). Clones share the flag.
 #[derive(Debug, Clone)]
 pub struct Stop {
     cancelled: Arc<AtomicBool>,
@@ -14,17 +14,17 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Ends by itself after `time`.
+    /// Stops after `time`.
     pub fn after(time: Duration) -> Self {
         Self { cancelled: Arc::default(), until: Instant::now() + time }
     }
 
-    /// Ends the work at its next look.
+    /// Stops the work at its next check.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// An error if the work should end; `what` is what then took too long.
+    /// Returns an error if the work should stop; `what` names the work.
     pub fn check(&self, what: &'static str) -> Result<()> {
         if self.cancelled.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);

@@ -1,5 +1,5 @@
-//! Where blobs came from. Who knows a blob's digest need not be allowed to see it: a manifest, which anybody can write, may name the layers of
-//! somebody's private image. So one that is in the store counts only for those who could fetch it themselves.
+//! Origins of blobs. Knowing a blob's digest is no permission to read it: anybody can write a manifest that names the
+//! layers of somebody's private image. So a stored blob is used only for clients who could fetch it themselves.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -11,26 +11,26 @@ use crate::error::Result;
 /// Where a blob was fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Where nobody is asked for a password. It is everybody's.
+    /// Without a password; public.
     Open,
-    /// In a repository, with a password. It is for those who get a manifest there.
+    /// From a repository with a password; for clients who get a manifest there.
     Closed(String),
 }
 
 impl Blobs {
-    /// Remembers where a blob was fetched.
+    /// Records the origin of a blob.
     pub(crate) fn came_from(&self, digest: Digest, origin: &Origin) -> Result<()> {
         let path = self.shared.origins.join(name(digest, origin));
         File::create(&path).map(drop).map_err(failed("create", &path))
     }
 
-    /// Whether a blob of this size is there and may be had by somebody who got its manifest at `origin`.
+    /// Whether a blob of this size exists and is accessible to a client who got its manifest at `origin`.
     pub(crate) fn is_there_for(&self, origin: &Origin, digest: Digest, size: u64) -> bool {
         let noted = |origin: &Origin| self.shared.origins.join(name(digest, origin)).exists();
         self.size(digest) == Some(size) && (noted(&Origin::Open) || noted(origin))
     }
 
-    /// Forgets where blobs came from that are gone.
+    /// Deletes the origins of deleted blobs.
     pub(super) fn forget_origins(&self) -> Result<()> {
         let directory = &self.shared.origins;
         for entry in fs::read_dir(directory).map_err(failed("list", directory))? {
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_password_opened_stays_closed_to_others() {
+    fn private_blobs_stay_private() {
         let directory = tempfile::tempdir().unwrap();
         let blobs = Blobs::open(directory.path()).unwrap();
         let digest = blobs.put(b"secret").unwrap().digest();

@@ -1,5 +1,5 @@
-//! The build context: the files that `COPY` can name, without what `.dockerignore` leaves out, and a digest of each
-//! selection that changes exactly when a copy of it would. Read by descriptors; links are copied, never followed.
+//! The build context: the files that `COPY` can use, without those excluded by `.dockerignore`, and a digest of each
+//! selection that changes exactly when a copy of it would. Opened by descriptors; links are copied, never followed.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::digest::{Digest, Hasher};
 use crate::error::{Error, Result, shown};
 use crate::stop::Stop;
 
-/// What a context may hold.
+/// Limits of a context.
 #[derive(Debug, Clone)]
 pub struct ContextLimits {
     /// Files, directories and links.
@@ -76,7 +76,7 @@ pub struct Selection {
 }
 
 fn open(at: BorrowedFd<'_>, path: &str, flags: OFlags) -> Result<OwnedFd> {
-    // Without blocking, should a pipe have taken the file's place.
+    // Non-blocking, in case a pipe has replaced the file.
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     beneath::open(at, path, flags, Mode::empty(), Resolve::NoLinksNoMounts).map_err(Error::path("open", path))
 }
@@ -86,7 +86,7 @@ fn wrong(reason: impl Into<String>) -> Error {
 }
 
 impl Context {
-    /// Lists what is in the directory. Blocks.
+    /// Lists the directory. Blocks.
     pub fn read(root: BorrowedFd<'_>, ignore: &Ignore, limits: &ContextLimits, stop: &Stop) -> Result<Self> {
         let root = open(root, ".", OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut listing = Listing { entries: BTreeMap::new(), seen: 0, bytes: 0, ignore, limits, stop };
@@ -108,7 +108,7 @@ impl Context {
         Ok(file)
     }
 
-    /// What these sources of a `COPY` stand for. Blocks: files are read for the digest.
+    /// Resolves the sources of a `COPY`. Blocks: files are read for the digest.
     pub fn select(&self, sources: &[String], excludes: &[String], stop: &Stop) -> Result<Selection> {
         let excludes = Ignore::parse(&excludes.join("\n")).map_err(wrong)?;
         let mut named = Vec::new();
@@ -145,7 +145,7 @@ impl Context {
     /// An entry and all below it.
     fn under<'a>(&'a self, base: &'a str) -> impl Iterator<Item = &'a ContextEntry> {
         let own = self.entries.get(base);
-        // `0` is what follows the slash.
+        // `0` is the character after the slash.
         let (from, to) = if base.is_empty() {
             (String::new(), "\u{10ffff}".to_owned())
         } else {
@@ -173,7 +173,7 @@ impl Context {
             return Ok(*known);
         }
         let size = self.entries.get(path).map_or(0, |entry| entry.size);
-        // Not more than was counted, should it grow meanwhile.
+        // Not more than was counted, in case it grows.
         let mut file = self.open(path)?.take(size);
         let mut hasher = Hasher::default();
         let mut buffer = vec![0; 128 << 10];
@@ -196,7 +196,7 @@ fn is_excluded(excludes: &Ignore, base: &str, path: &str) -> bool {
     excludes.excludes(path) || below.is_some_and(|rest| excludes.excludes(rest))
 }
 
-/// With lengths, so that no two lists of parts look the same.
+/// With lengths, so that different lists of parts have different encodings.
 fn put(hasher: &mut Hasher, parts: &[&[u8]]) {
     for part in parts {
         hasher.update(&(part.len() as u64).to_le_bytes());
@@ -276,7 +276,7 @@ impl Listing<'_> {
                 let inner = open(directory, name, OFlags::RDONLY | OFlags::DIRECTORY)?;
                 self.directory(inner.as_fd(), &path, depth + 1)?;
             }
-            // A directory that is left out is there all the same if something in it is not.
+            // An excluded directory is included if something in it is.
             if !excluded || (is_directory && self.entries.len() > before) {
                 self.bytes = self.bytes.saturating_add(size);
                 if self.bytes > self.limits.bytes {

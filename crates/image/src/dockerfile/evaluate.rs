@@ -1,4 +1,4 @@
-//! One stage with everything expanded: each step with the environment, user, directory and shell in force.
+//! Evaluates a stage: each step with its environment, user, directory and shell.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ use crate::manifest::Defaults;
 /// Bytes of all variables. Programs cannot be started with much more.
 const MAX_ENVIRONMENT: usize = 128 << 10;
 
-/// What a stage comes to.
+/// Result of evaluating a stage.
 #[derive(Debug, Clone, Default)]
 pub struct Evaluated {
     /// What is to be done, in order.
     pub steps: Vec<Step>,
-    /// How the result wants to be run.
+    /// Defaults for running the result.
     pub defaults: Defaults,
-    /// What the author should know.
+    /// Notes for the author.
     pub notes: Vec<Note>,
     arguments: BTreeMap<String, String>,
 }
 
-/// One thing to do.
+/// One step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// The line of the instruction.
@@ -41,25 +41,25 @@ pub struct Step {
     pub directory: String,
 }
 
-/// What a step does.
+/// Action of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Runs a program with arguments. A line for the shell has the shell in front.
     Run(Vec<String>),
-    /// Puts the text into a file and runs that file: its first line says what reads it.
+    /// Writes the text to a file and runs it: its first line names the interpreter.
     RunScript(String),
     /// Copies files.
     Copy(Copy),
-    /// Makes the directory of the step, with its parents, for the step's user.
+    /// Creates the step's directory, with its parents, for the step's user.
     MakeDirectory,
 }
 
-/// Where files come from.
+/// Source of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CopyFrom {
     /// The build context.
     Context,
-    /// A stage, by its place in the plan.
+    /// A stage, by its index in the plan.
     Stage(usize),
     /// An image, by the name in the Dockerfile.
     Image(String),
@@ -96,15 +96,15 @@ pub struct Inline {
 }
 
 impl Evaluated {
-    /// The beginning of a stage that is based on an image.
+    /// Initial state of a stage based on an image.
     pub fn of_image(defaults: Defaults) -> Self {
         Self { defaults, ..Self::default() }
     }
 }
 
 impl Step {
-    /// The key of the step's result in a cache: `before` is that of the step before (or of the base), `files` the digest
-    /// of what it copies. Everything that changes the result changes the key.
+    /// Cache key of the step's result: `before` is that of the previous step (or of the base), `files` the digest
+    /// of the copied files. Everything that changes the result changes the key.
     pub fn key(&self, before: Digest, files: Option<Digest>) -> Digest {
         let mut hasher = Hasher::default();
         let mut put = |text: &str| {
@@ -171,7 +171,7 @@ struct State<'a> {
 }
 
 impl State<'_> {
-    /// The environment counts more than arguments.
+    /// The environment takes precedence over arguments.
     fn values(&self) -> BTreeMap<String, String> {
         let mut values = self.arguments.clone();
         values.extend(self.environment.iter().map(|(name, value)| (name.clone(), value.clone())));
@@ -267,7 +267,7 @@ impl State<'_> {
     fn argument(&mut self, name: &str, default: Option<&str>, line: usize) -> Result<(), DockerfileError> {
         let value = match (self.settings.given.get(name), default) {
             (Some(given), _) => Some(given.clone()),
-            // The arguments before this one count here already.
+            // Earlier arguments are already in effect.
             (None, Some(default)) => {
                 let values = self.values();
                 let expansion = Expansion { values: &values, escape: self.settings.escape };
@@ -307,7 +307,7 @@ impl State<'_> {
         });
     }
 
-    /// From the directory in force, with `.` and `..` taken out; a slash at the end stays.
+    /// Relative to the current directory, with `.` and `..` resolved; a trailing slash is kept.
     fn absolute(&self, path: &str, line: usize) -> Result<String, DockerfileError> {
         let joined =
             if path.starts_with('/') { path.to_owned() } else { format!("{}/{path}", self.defaults.working_dir) };
@@ -324,7 +324,7 @@ impl State<'_> {
                 _ => parts.push(part),
             }
         }
-        // There, names are doors to other places.
+        // Names there can refer to other files.
         if parts.first().is_some_and(|first| matches!(*first, "proc" | "sys")) {
             return fail(line, "paths in /proc and /sys cannot be used here");
         }
@@ -338,7 +338,7 @@ impl State<'_> {
             Some(name) => {
                 let global = Expansion { values: &self.settings.global, escape: self.settings.escape };
                 let name = global.word(name).or_else(|reason| fail(line, reason))?;
-                // A later stage of this name is not meant.
+                // A later stage with this name is not meant.
                 match self.settings.places.get(&name.to_lowercase()).filter(|place| **place < self.place) {
                     Some(place) => CopyFrom::Stage(*place),
                     None => CopyFrom::Image(name),

@@ -1,4 +1,4 @@
-//! Whole Dockerfiles: what they come to, what is refused and where, and that no text does harm.
+//! Whole Dockerfiles: their evaluation, errors with lines, and robustness against any text.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -100,7 +100,7 @@ VOLUME /data
 }
 
 #[test]
-fn only_what_the_target_needs() {
+fn only_needed_stages_are_planned() {
     let text = "FROM golang AS build\nRUN go build\nFROM node AS unused\nRUN npm i\nFROM build AS test\nRUN go test\n\
                 FROM scratch\nCOPY --from=build /out /\nCOPY --from=0 /a /b\nCOPY --from=ghcr.io/x/y:1 /z /z\n";
     let file = Dockerfile::parse(text).unwrap();
@@ -131,7 +131,7 @@ fn only_what_the_target_needs() {
 }
 
 #[test]
-fn arguments_have_their_places() {
+fn scopes_of_arguments() {
     let text = "ARG A=1\nARG B=$A-b\nFROM x:$B\nARG A\nARG C=${A}c\nARG TARGETARCH\nENV A=env\nRUN 1\nFROM x\nRUN 2\nFROM x AS base\nARG D=d\nFROM base\nRUN 3";
     let file = Dockerfile::parse(text).unwrap();
     let all = |given: &[(&str, &str)], target: &str| {
@@ -175,7 +175,7 @@ fn heredocs() {
 }
 
 #[test]
-fn mounts_are_left_out_or_copied() {
+fn mounts_are_ignored_or_copied() {
     let done = evaluate(
         "FROM node AS deps\nRUN npm ci\nFROM node\nWORKDIR /app\n\
          RUN --mount=type=bind,source=package.json,target=package.json \\\n \
@@ -213,7 +213,7 @@ fn commands_of_base_images() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line() {
+fn errors_name_their_line() {
     for (text, line, reason) in [
         ("", 1, "no FROM"),
         ("# only a comment\n", 1, "no FROM"),
@@ -272,7 +272,7 @@ fn what_is_wrong_is_said_with_its_line() {
 }
 
 #[test]
-fn a_health_check_says_when_it_is_ready() {
+fn health_checks_become_ready_commands() {
     assert_eq!(
         last("FROM x\nHEALTHCHECK --retries=3 CMD curl -f localhost").defaults.healthcheck,
         ["/bin/sh", "-c", "curl -f localhost"]
@@ -292,7 +292,7 @@ fn a_health_check_says_when_it_is_ready() {
 }
 
 #[test]
-fn keys_change_with_what_changes_the_result() {
+fn cache_keys_change_with_the_result() {
     let key = |text: &str, files: Option<Digest>| last(text).steps.last().unwrap().key(Digest::of(b"base"), files);
     let base = key("FROM x\nRUN a", None);
     assert_eq!(base, key("# a comment\nFROM x\n\nRUN   a", None), "form and place do not count");
@@ -311,7 +311,7 @@ fn keys_change_with_what_changes_the_result() {
 }
 
 #[test]
-fn small_texts_cannot_become_large_work() {
+fn expansion_is_bounded() {
     let started = Instant::now();
     let growing = format!("FROM x\nENV A=xxxxxxxxxxxxxxxx\n{}", "ENV A=$A$A$A$A\n".repeat(100));
     assert!(evaluate(&growing).unwrap_err().reason.contains("larger than"));

@@ -1,4 +1,4 @@
-//! Layers that want out, or too much. Each is refused with its reason; `Scene` looks after the outside.
+//! Hostile layers: each is refused with its reason; `Scene` checks that nothing outside changes.
 
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ fn refused(result: cabana_image::Result<cabana_image::unpack::Unpacked>, reason:
 }
 
 #[test]
-fn names_that_lead_out() {
+fn names_outside_of_the_root() {
     for (name, reason) in [
         (&b"/etc/passwd"[..], "absolute"),
         (b"../outside/pwn", ".."),
@@ -78,7 +78,7 @@ fn writing_through_a_link() {
 }
 
 #[test]
-fn hard_links_that_lead_out() {
+fn hard_links_to_the_outside() {
     let scene = Scene::new();
     let secret = scene.outside().join("secret");
     refused(scene.apply(&[hard_link("x", secret.as_os_str().as_encoded_bytes())]), "does not have");
@@ -209,7 +209,7 @@ fn entries_that_readers_disagree_about() {
 }
 
 #[test]
-fn too_much_of_everything() {
+fn limits() {
     let mut scene = Scene::new();
     for size in [1 << 40, 8 << 60, u64::MAX >> 1] {
         let started = Instant::now();
@@ -251,7 +251,7 @@ fn bombs() {
 }
 
 #[test]
-fn patience_ends() {
+fn unpacking_can_be_stopped() {
     use std::os::fd::AsFd;
 
     use cabana_image::Stop;

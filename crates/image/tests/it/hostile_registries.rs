@@ -1,5 +1,5 @@
-//! Registries that lie, break off, dawdle or lead astray: each pull ends in time, with the reason, and the store has
-//! nothing wrong in it afterwards.
+//! Registries that send wrong data, break off, stall or redirect: each pull ends in time with a reason, and the store
+//! has only valid blobs afterwards.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::plain_http::{Asked, Reply, Server};
 use crate::pulls::{internal, limits};
 use crate::sample::{OCI_MANIFEST, Sample};
 
-/// A place for blobs, and what must hold of it.
+/// A blob store and its invariants.
 struct Store {
     directory: tempfile::TempDir,
     blobs: Blobs,
@@ -28,7 +28,7 @@ impl Store {
         Self { directory, blobs }
     }
 
-    /// Every blob is what its name says, and no part is left.
+    /// Every blob matches its name, and no partial file is left.
     fn check(&self) {
         for entry in std::fs::read_dir(self.directory.path().join("sha256")).unwrap() {
             let path = entry.unwrap().path();
@@ -59,7 +59,7 @@ impl Store {
     }
 }
 
-/// What an honest registry answers.
+/// Response of a correct registry.
 fn honest(sample: &Sample, asked: &Asked) -> Reply {
     let name = asked.path.rsplit('/').next().unwrap();
     if asked.path.starts_with("/v2/app/manifests/") {
@@ -79,7 +79,7 @@ fn honest(sample: &Sample, asked: &Asked) -> Reply {
     }
 }
 
-/// An honest registry but for blobs of layers, which pass through `change` with the number of the request.
+/// A correct registry, but blobs of layers pass through `change` with the number of the request.
 fn lying(sample: &Arc<Sample>, change: impl Fn(usize, Reply) -> Reply + Send + Sync + 'static) -> Server {
     let (sample, asked_before) = (sample.clone(), AtomicUsize::new(0));
     Server::start(move |asked| {
@@ -90,7 +90,7 @@ fn lying(sample: &Arc<Sample>, change: impl Fn(usize, Reply) -> Reply + Send + S
 }
 
 fn one_layer() -> Arc<Sample> {
-    // It must not become smaller by packing.
+    // It must not be compressible.
     let mut state = 1_u64;
     let noise: Vec<u8> = std::iter::repeat_with(|| {
         state ^= state << 13;
@@ -104,7 +104,7 @@ fn one_layer() -> Arc<Sample> {
 }
 
 #[tokio::test]
-async fn an_honest_one_is_believed() {
+async fn a_correct_registry_works() {
     let sample = Arc::new(Sample::new());
     let store = Store::new();
     store.pull(&lying(&sample, |_, reply| reply), &limits()).await.unwrap();
@@ -179,7 +179,7 @@ async fn wrong_manifests_are_refused() {
 }
 
 #[tokio::test]
-async fn trouble_that_passes_is_survived() {
+async fn temporary_failures_are_retried() {
     let sample = one_layer();
     for status in [500, 502, 503, 429] {
         let server = lying(&sample, move |n, reply| if n < 2 { Reply::new(status, "busy") } else { reply });
@@ -192,7 +192,7 @@ async fn trouble_that_passes_is_survived() {
 }
 
 #[tokio::test]
-async fn what_broke_off_is_resumed() {
+async fn interrupted_downloads_are_resumed() {
     let sample = one_layer();
     let server = lying(&sample, |n, mut reply| {
         // A reset in the middle, twice; what came before is kept.
@@ -239,7 +239,7 @@ async fn what_broke_off_is_resumed() {
 }
 
 #[tokio::test]
-async fn patience_with_slow_ones_ends() {
+async fn stalled_downloads_time_out() {
     let sample = one_layer();
     let patience = Timeouts {
         stall: Some(Duration::from_millis(100)),
@@ -329,7 +329,7 @@ async fn tokens_are_fetched_and_renewed() {
 }
 
 #[tokio::test]
-async fn to_know_of_a_layer_is_not_to_have_it() {
+async fn knowing_a_digest_gives_no_access() {
     let sample = Arc::new(Sample::new());
     let password = r#"{"type":"registry","username":"cabana","password":"p"}"#;
     let login = || Some(serde_json::from_str::<Credentials>(password).unwrap());
@@ -362,7 +362,7 @@ async fn to_know_of_a_layer_is_not_to_have_it() {
 }
 
 #[tokio::test]
-async fn a_key_of_amazon_buys_a_password() {
+async fn aws_keys_are_exchanged_for_passwords() {
     let sample = Arc::new(Sample::new());
     let inner = sample.clone();
     let server = Server::start(move |asked| {
@@ -405,7 +405,7 @@ async fn a_key_of_amazon_buys_a_password() {
 }
 
 #[tokio::test]
-async fn redirections_are_followed_without_credentials_and_not_anywhere() {
+async fn redirects_get_no_credentials_and_only_allowed_hosts() {
     let sample = Arc::new(Sample::new());
     // Like a registry that keeps blobs elsewhere.
     let elsewhere = sample.clone();

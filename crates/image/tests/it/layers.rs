@@ -1,4 +1,4 @@
-//! What well-meant layers become.
+//! Regular layers.
 
 use std::os::unix::fs::MetadataExt;
 

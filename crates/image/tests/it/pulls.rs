@@ -235,7 +235,7 @@ async fn indexes_lead_to_the_image_of_this_machine() {
 }
 
 #[tokio::test]
-async fn private_repositories_want_the_right_password() {
+async fn private_repositories_require_the_password() {
     let real = RealRegistry::start(true);
     let sample = Sample::new();
     real.push("secret", &sample, &[("latest", sample.media_type, &sample.manifest)]);
@@ -254,7 +254,7 @@ async fn private_repositories_want_the_right_password() {
 }
 
 #[tokio::test]
-async fn registries_with_tls_must_be_vouched_for() {
+async fn tls_registries_must_be_trusted() {
     let rcgen::CertifiedKey { cert, signing_key } =
         rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let real = RealRegistry::start_with(false, Some((&cert.pem(), &signing_key.serialize_pem())));
@@ -279,7 +279,7 @@ async fn registries_with_tls_must_be_vouched_for() {
 }
 
 #[tokio::test]
-async fn mirrors_come_first_and_failing_ones_do_no_harm() {
+async fn mirrors_are_tried_first_and_may_fail() {
     let (origin, mirror) = (RealRegistry::start(true), RealRegistry::start(false));
     let sample = Sample::new();
     mirror.push("app", &sample, &[("both", sample.media_type, &sample.manifest)]);
@@ -306,7 +306,7 @@ async fn mirrors_come_first_and_failing_ones_do_no_harm() {
 }
 
 #[tokio::test]
-async fn a_caching_mirror_keeps_images_below_a_path() {
+async fn mirrors_may_have_a_path() {
     let mirror = RealRegistry::start(false);
     let sample = Sample::new();
     mirror.push("hub/library/app", &sample, &[("latest", sample.media_type, &sample.manifest)]);

@@ -1,4 +1,4 @@
-//! A directory to unpack into, with something precious beside it.
+//! A directory to unpack into, with files beside it that must not change.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,7 +36,7 @@ impl Scene {
         self.directory.path().join("root")
     }
 
-    /// The absolute name of something beside the root.
+    /// Path of the files beside the root.
     pub(crate) fn outside(&self) -> PathBuf {
         self.directory.path().join("outside")
     }
@@ -70,7 +70,7 @@ impl Scene {
     }
 }
 
-/// Everything but the root's content.
+/// Everything but the contents of the root.
 fn outside(at: &Path) -> BTreeMap<PathBuf, String> {
     let mut seen = BTreeMap::new();
     look(at, at, &mut seen);
