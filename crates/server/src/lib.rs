@@ -12,6 +12,7 @@ pub mod error;
 mod failpoint;
 pub mod lifecycle;
 pub mod local;
+mod reboot;
 pub mod resource_limits;
 pub mod server;
 pub mod webhooks;

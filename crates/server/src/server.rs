@@ -25,6 +25,7 @@ use crate::data_dir::DataDir;
 use crate::error::Error;
 use crate::failpoint;
 use crate::lifecycle::Lifecycle;
+use crate::reboot::Reboot;
 use crate::resource_limits::ResourceLimits;
 use crate::webhooks::Courier;
 
@@ -69,14 +70,16 @@ impl Server {
         let directory = Arc::new(Directory::default());
         let cold = Arc::new(ColdStore::open(&config.cold_storage()).await?);
         let lifecycle = Lifecycle::new(store.clone(), backend, cold, Arc::clone(&directory), config, &supervisor);
+        let reboot = Reboot::detect(&config.data_dir, &store).await?;
         lifecycle.recover().await?;
         lifecycle.start();
         let domain = config.public_domain(address.port());
         let builds = Builds::open(store.clone(), Arc::clone(&lifecycle), config, &supervisor).await?;
         let upload_key = upload_key(&store).await?;
         let webhooks = config.webhooks.clone();
-        let app =
-            App { store, lifecycle, keys, limits, domain, webhooks, builds, upload_key, tasks: TaskTracker::new() };
+        let tasks = TaskTracker::new();
+        tasks.spawn(reboot.boot_again(Arc::clone(&lifecycle)));
+        let app = App { store, lifecycle, keys, limits, domain, webhooks, builds, upload_key, tasks };
         let app = Arc::new(app);
         Ok(Self { listener, address, tls, app, directory, fresh_key, supervisor, _data_dir: data_dir })
     }

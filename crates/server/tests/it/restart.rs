@@ -122,6 +122,21 @@ fn sandboxes_fail_when_the_machine_was_restarted() {
 }
 
 #[test]
+fn a_reboot_brings_running_sandboxes_back() {
+    let mut server = TestServer::start();
+    let (ran, paused) = (server.create(), server.create());
+    server.post(&format!("/sandboxes/{paused}/pause"), json!({})).is(204);
+    eventually("the boot is known", || server.file("boot-id").exists());
+    server.crash();
+    server.world.reboot();
+    std::fs::write(server.file("boot-id"), "another boot").expect("write");
+    let server = server.restart();
+    eventually("it runs again", || server.listed().contains(&ran));
+    assert_eq!(server.get(&format!("/sandboxes/{paused}")).is(200).member("state"), "paused");
+    assert_ne!(std::fs::read_to_string(server.file("boot-id")).expect("read"), "another boot");
+}
+
+#[test]
 fn expired_sandboxes_end_at_the_next_start() {
     let mut server = TestServer::start();
     let id = server.create_with(json!({"timeout": 1}));

@@ -44,6 +44,11 @@ impl TestServer {
         Self::boot(dir, settings, Arc::default())
     }
 
+    /// A file of the data directory.
+    pub(crate) fn file(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join("data").join(name)
+    }
+
     fn config(dir: &tempfile::TempDir, settings: &[(String, String)]) -> Config {
         let empty = dir.path().join("config.toml");
         std::fs::write(&empty, "").expect("write");
