@@ -54,8 +54,8 @@ need_rust() {
     at_least "${have%%-*}" "$want" || die "Rust $want or newer is needed; this is $have" "rustup update stable"
 }
 
-# Builds the static target/release/cabana-guest, and has later cargo calls embed it in `cabana`. Call it before any of them: with and
-# without it, the program is compiled twice.
+# Builds the static target/embedded/cabana-guest, and has later cargo calls embed it in `cabana`. Call it before any of them: with and
+# without it, the program is compiled twice. Not in target/release: the Rust tests put a guest there that is not static.
 build_guest() {
     need_packages cc=build-essential
     need_rust
@@ -65,13 +65,9 @@ build_guest() {
     with_progress "guest program" env RUSTFLAGS="-C target-feature=+crt-static" \
         cargo build --package cabana-guest --profile guest --target "$triple"
     guest=target/$triple/guest/cabana-guest
-    if ! cmp -s "$guest" target/release/cabana-guest; then
-        mkdir -p target/release
-        # A rename, because the old file may be in use.
-        install -m 0755 "$guest" target/release/.cabana-guest.new
-        mv -f target/release/.cabana-guest.new target/release/cabana-guest
-    fi
-    export CABANA_GUEST_PROGRAM=$PWD/target/release/cabana-guest
+    export CABANA_GUEST_PROGRAM=$PWD/target/embedded/cabana-guest
+    # One that has not changed keeps its time: `cabana` is not compiled again.
+    cmp -s "$guest" "$CABANA_GUEST_PROGRAM" || install -D -m 0755 "$guest" "$CABANA_GUEST_PROGRAM"
 }
 
 # Builds target/release/cabana with its guest. With `--tests`, after the Rust tests: from what they have compiled. Without, dependencies
