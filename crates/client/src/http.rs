@@ -246,9 +246,11 @@ mod tests {
             Refusal::parse(http::StatusCode::from_u16(status).expect("status"), text.as_bytes()).into_error("x")
         };
         let api = parse(404, r#"{"code":404,"message":"no such sandbox","error_code":"sandbox_not_found"}"#);
-        assert!(
-            matches!(api, Error::Api { status: 404, ref message, code: Some(ErrorCode::SandboxNotFound), .. } if message == "no such sandbox")
-        );
+        assert!(matches!(
+            api,
+            Error::Api { status: 404, ref message, code: Some(ErrorCode::SandboxNotFound), .. }
+                if message == "no such sandbox"
+        ));
         let newer = parse(409, r#"{"code":409,"message":"m","error_code":"from_the_future"}"#);
         assert!(matches!(newer, Error::Api { status: 409, code: None, .. }));
         let guest = parse(404, r#"{"code":"not_found","message":"no process"}"#);

@@ -38,7 +38,8 @@ pub(crate) fn requested_upgrade(version: Version, method: &Method, headers: &Hea
     upgrade.filter(|_| asked).cloned()
 }
 
-/// Prepares a client's headers for a sandbox. `peer` is set for ports other than the guest's, which get `x-forwarded-*`. `masked` replaces the
+/// Prepares a client's headers for a sandbox. `peer` is set for ports other than the guest's, which get `x-forwarded-*`.
+/// `masked` replaces the
 /// host.
 pub(crate) fn clean_request(
     headers: &mut HeaderMap,

@@ -3,7 +3,8 @@
 //! The crate knows nothing about how sandboxes are created, stored or run. The server publishes a [`Route`] for each running sandbox in a
 //! [`Directory`], and implements [`AutoResume`] for the others.
 //!
-//! A request passes `listener` (accept, TLS, HTTP version), `guard` (strict HTTP/1 framing), `edge` (which sandbox, resume it if it is paused),
+//! A request passes `listener` (accept, TLS, HTTP version), `guard` (strict HTTP/1 framing), `edge` (which sandbox, resume
+//! it if it is paused),
 //! `forward` (send it and stream the response back). `early_reply` says how responses are handled that come before their request was read.
 
 #![forbid(unsafe_code)]

@@ -191,7 +191,8 @@ impl Registry {
                 // The registry itself comes last; its error is the one to report.
                 Err(error) if number + 1 == sessions.len() => return Err(error),
                 Err(error) => {
-                    tracing::warn!(mirror = %session.host, image = %reference, error = %cabana_types::error::chain(&error), "a mirror could not serve an image");
+                    let error = cabana_types::error::chain(&error);
+                    tracing::warn!(mirror = %session.host, image = %reference, error, "a mirror could not serve an image");
                     progress.report(&Event::Retry { what: reference.to_string(), reason: error.to_string() });
                 }
             }

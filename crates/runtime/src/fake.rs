@@ -1,4 +1,5 @@
-//! A backend in memory, for tests: an [`Isolation`] and the [`Disks`] below it. Its [`World`] outlives servers, as real sandboxes do; it fails or hangs
+//! A backend in memory, for tests: an [`Isolation`] and the [`Disks`] below it. Its [`World`] outlives servers, as real
+//! sandboxes do; it fails or hangs
 //! where a test asks for it, and records violations of the contract (two operations on one sandbox at a time, a snapshot of a disk in
 //! use).
 //!

@@ -1,4 +1,5 @@
-//! The isolation backends of one server and the disks that they share. A sandbox's row names its backend; [`Isolations::assign`] tells it here, and all
+//! The isolation backends of one server and the disks that they share. A sandbox's row names its backend;
+//! [`Isolations::assign`] tells it here, and all
 //! operations on the sandbox then go to that backend.
 
 use std::collections::{BTreeMap, HashMap};
@@ -85,7 +86,8 @@ impl Isolations {
         self.pool.as_ref()
     }
 
-    /// Notes the backend of a sandbox, as its row names it. A name that this server does not have is an error only when the sandbox is used.
+    /// Notes the backend of a sandbox, as its row names it. A name that this server does not have is an error only when the
+    /// sandbox is used.
     pub fn assign(&self, id: &SandboxId, name: &str) {
         if name == self.default {
             self.assigned().remove(id);

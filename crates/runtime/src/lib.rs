@@ -1,4 +1,5 @@
-//! Runs sandboxes: trait [`Isolation`] with its backends, the scaffolding that backends on this machine share, and the [`Isolations`] of a server.
+//! Runs sandboxes: trait [`Isolation`] with its backends, the scaffolding that backends on this machine share, and the
+//! [`Isolations`] of a server.
 
 #![forbid(unsafe_code)]
 

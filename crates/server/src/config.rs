@@ -1,4 +1,5 @@
-//! Configuration of the server: one typed struct, filled from several sources (`load.rs`). To add a setting: add it to `defaults.toml` beside this file, with its description and environment variable, and to the struct here; if it
+//! Configuration of the server: one typed struct, filled from several sources (`load.rs`). To add a setting: add it to
+//! `defaults.toml` beside this file, with its description and environment variable, and to the struct here; if it
 //! needs a range, to [`Config::check`].
 
 mod load;

@@ -70,15 +70,19 @@ pub struct StoredArchive {
 }
 
 impl ColdStore {
-    /// Opens cold storage. A directory is created if it is missing, and unfinished uploads in it are removed; a bucket is not contacted yet.
+    /// Opens cold storage. A directory is created if it is missing, and unfinished uploads in it are removed; a bucket is
+    /// not contacted yet.
     pub async fn open(config: &ColdConfig) -> Result<Self, Error> {
         let (store, prefix, location) = config.build().await?;
         Ok(Self { store, prefix, location })
     }
 
-    /// Packs a disk and stores it as a new generation, whose number was never used before: uploads it, reads it back and compares it, and only
-    /// then writes the manifest. After an error or a cancellation the generation is invalid and its objects are removed where possible; after a
-    /// cancellation this does not wait for the removal. When this returns, no thread reads the disk any more; if the future is dropped, a thread
+    /// Packs a disk and stores it as a new generation, whose number was never used before: uploads it, reads it back and
+    /// compares it, and only
+    /// then writes the manifest. After an error or a cancellation the generation is invalid and its objects are removed
+    /// where possible; after a
+    /// cancellation this does not wait for the removal. When this returns, no thread reads the disk any more; if the future
+    /// is dropped, a thread
     /// may read it a moment longer.
     pub async fn put(
         &self,
@@ -90,7 +94,8 @@ impl ColdStore {
         let name = Name { id: id.clone(), generation };
         let result = self.try_put(&name, source, cancel).await;
         if result.is_err() {
-            // Also after a cancellation: a failed generation is never used. A caller that cancels must not wait for a store that does not respond.
+            // Also after a cancellation: a failed generation is never used. A caller that cancels must not wait for a store
+            // that does not respond.
             let cleaning = tokio::spawn(self.clone().clean_up(name));
             let _ = cancel.run_until_cancelled(cleaning).await;
         }

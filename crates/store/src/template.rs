@@ -262,7 +262,8 @@ impl Store {
 /// Fails if a sandbox that has not ended or a snapshot uses a build of the template.
 async fn check_unused<'e>(executor: impl SqliteExecutor<'e>, id: &TemplateId) -> Result<(), Error> {
     let used = sqlx::query(
-        "select (select count(*) from sandboxes s join builds b on b.id = s.build where b.template = $1 and s.state <> 'ended') as sandboxes,
+        "select (select count(*) from sandboxes s join builds b on b.id = s.build
+                 where b.template = $1 and s.state <> 'ended') as sandboxes,
             (select count(*) from snapshots s join builds b on b.id = s.build where b.template = $1) as snapshots",
     )
     .bind(id.as_str())

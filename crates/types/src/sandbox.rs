@@ -7,7 +7,8 @@
 //! any state but these two ─end─▶ ending ─removed─▶ ended
 //! ```
 //!
-//! States that end in *-ing* are durable intents: after a crash the work continues from them. `ended` is a tombstone that records the cause.
+//! States that end in *-ing* are durable intents: after a crash the work continues from them. `ended` is a tombstone that
+//! records the cause.
 
 mod cause;
 #[cfg(test)]

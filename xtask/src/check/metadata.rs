@@ -103,7 +103,10 @@ mod tests {
 
     #[test]
     fn only_what_is_compiled_counts() {
-        let package = |id: &str, source: Option<&str>| serde_json::json!({"id": id, "name": id, "version": "1.0.0", "source": source, "dependencies": []});
+        let package = |id: &str, source: Option<&str>| {
+            let dependencies: [&str; 0] = [];
+            serde_json::json!({"id": id, "name": id, "version": "1.0.0", "source": source, "dependencies": dependencies})
+        };
         let node = |id: &str, dependencies: &[&str]| serde_json::json!({"id": id, "dependencies": dependencies});
         let mut metadata: Metadata = serde_json::from_value(serde_json::json!({
             "packages": [package("ours", None), package("used", Some("r")), package("optional", Some("r"))],

@@ -192,7 +192,12 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_gives_valid_progress(lines in proptest::collection::vec("(I: |Get:|Unpacking |Setting up |[0-9]{0,9} newly installed|\\PC){0,3}", 0..20)) {
+        fn any_text_gives_valid_progress(
+            lines in proptest::collection::vec(
+                "(I: |Get:|Unpacking |Setting up |[0-9]{0,9} newly installed|\\PC){0,3}",
+                0..20,
+            )
+        ) {
             let mut follower = Follower::new();
             let mut last = 0.0;
             for progress in lines.iter().filter_map(|l| follower.line(l)) {

@@ -238,7 +238,10 @@ deb-src http://mirror.example/debian bookworm main
 
         #[test]
         fn any_text_gives_clean_lines_or_none(
-            text in "((deb|deb-src|Types:|URIs:|Suites:|Components:|Enabled:|#|\\[|\\]|http://m/debian|bookworm|main| |\t|\n|\\PC){0,6}\n?){0,10}"
+            text in concat!(
+                "((deb|deb-src|Types:|URIs:|Suites:|Components:|Enabled:|#|\\[|\\]|",
+                "http://m/debian|bookworm|main| |\t|\n|\\PC){0,6}\n?){0,10}"
+            )
         ) {
             for entries in [one_line_entries(&text), stanza_entries(&text)] {
                 for line in choose(&entries, "bookworm", None, nothing_known) {

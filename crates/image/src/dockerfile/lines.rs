@@ -231,7 +231,11 @@ mod tests {
 
     #[test]
     fn heredocs_belong_to_their_instruction() {
-        let text = "RUN <<EOF\na\n# not a comment\n  b \\\nEOF\nCOPY <<-'ONE' <<\"TWO\" /x/\n\tfirst\n\tONE\nsecond\nTWO\nRUN echo '<<no' <<<x";
+        let text = concat!(
+            "RUN <<EOF\na\n# not a comment\n  b \\\nEOF\n",
+            "COPY <<-'ONE' <<\"TWO\" /x/\n\tfirst\n\tONE\nsecond\nTWO\n",
+            "RUN echo '<<no' <<<x"
+        );
         let lines = split(text).unwrap().lines;
         assert_eq!(lines.len(), 3);
         assert_eq!(lines[0].heredocs[0].content, "a\n# not a comment\n  b \\\n");

@@ -115,7 +115,8 @@ pub(super) async fn exited(pidfd: OwnedFd) -> Result<(), Error> {
     process.readable().await.map(drop).map_err(failed)
 }
 
-/// Registers an owned descriptor. The function is deprecated because a caller could close the descriptor while it is registered; an owner that is moved in,
+/// Registers an owned descriptor. The function is deprecated because a caller could close the descriptor while it is
+/// registered; an owner that is moved in,
 /// or reference-counted, cannot.
 #[allow(deprecated)]
 fn watchable<T: AsRawFd + Owner>(fd: T, interest: Interest) -> std::io::Result<AsyncFd<T>> {

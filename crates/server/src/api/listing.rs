@@ -29,8 +29,10 @@ const MAX_V1: u32 = 1000;
 /// List sandboxes.
 #[utoipa::path(get, path = "/v2/sandboxes", tag = "sandboxes",
     params(
-        ("metadata" = Option<String>, Query, description = "Labels that all must match: a query string whose names and values are encoded once more"),
-        ("state" = Option<String>, Query, description = "`running`, `paused`, `failed` or several, separated by commas; the first two by default"),
+        ("metadata" = Option<String>, Query,
+            description = "Labels that all must match: a query string whose names and values are encoded once more"),
+        ("state" = Option<String>, Query,
+            description = "`running`, `paused`, `failed` or several, separated by commas; the first two by default"),
         ("order" = Option<String>, Query, description = "`asc` or `desc` (default) by start time"),
         ("startedAfter" = Option<String>, Query, description = "Only those started after this time"),
         ("template" = Option<String>, Query, description = "Only those from this template: id or alias"),

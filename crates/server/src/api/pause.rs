@@ -20,7 +20,8 @@ use crate::lifecycle::Pause;
 /// Pause a sandbox with its processes and memory, or with `memory: false` only its disk.
 #[utoipa::path(post, path = "/sandboxes/{sandboxID}/pause", tag = "sandboxes", request_body = Option<PauseRequest>,
     params(("sandboxID" = String, Path, description = "Its id")),
-    responses((status = 204, description = "It is paused"), (status = 409, description = "It is already paused", body = cabana_types::wire::ErrorBody)))]
+    responses((status = 204, description = "It is paused"),
+        (status = 409, description = "It is already paused", body = cabana_types::wire::ErrorBody)))]
 pub(super) async fn pause(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,

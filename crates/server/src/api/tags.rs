@@ -55,7 +55,8 @@ pub(super) async fn remove_tags(
     let tags = normalize_tags(&request.tags)?;
     if tags.iter().any(|tag| tag == DEFAULT_TAG) {
         return Err(ApiError::invalid(
-            "The tag default cannot be removed: it is what a template means without a tag. Give it to another build, or delete the template",
+            "The tag default cannot be removed: it is what a template means without a tag. \
+             Give it to another build, or delete the template",
         ));
     }
     let template = app.find_own_template(&caller.team, &request.name).await?;

@@ -55,7 +55,8 @@ pub(super) async fn team_metrics(
         ("start" = Option<i64>, Query, description = "Not before this time, seconds since 1970"),
         ("end" = Option<i64>, Query, description = "Not after this time, seconds since 1970"),
     ),
-    responses((status = 200, description = "The maximum and when it was first reached; 0 now if there are no samples", body = MaxTeamMetric)))]
+    responses((status = 200, body = MaxTeamMetric,
+        description = "The maximum and when it was first reached; 0 now if there are no samples")))]
 pub(super) async fn team_metrics_max(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,

@@ -106,7 +106,8 @@ fn hint(text: &str) -> Option<&'static str> {
                 "SSL certificate problem",
                 "unable to get local issuer",
             ],
-            "the image does not know the authority that signed the certificate: copy its certificate into the image and run update-ca-certificates",
+            "the image does not know the authority that signed the certificate: \
+             copy its certificate into the image and run update-ca-certificates",
         ),
         (
             &[

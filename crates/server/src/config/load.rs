@@ -11,7 +11,6 @@ use super::{Config, ConfigError, DEFAULT_FILE, DEFAULTS};
 
 /// Settings that are tables with names chosen by the operator. They can only be set in a file, and are added to the defaults.
 const TABLES: [&str; 2] = ["images.aliases", "images.hosts"];
-
 /// The setting that is never shown.
 const SECRET: &str = "archive.secret";
 
@@ -59,7 +58,8 @@ impl fmt::Debug for Loaded {
 type Settings = BTreeMap<String, (Value, Source)>;
 
 impl Loaded {
-    /// Reads every source. `file` is the flag `--config`; `variable` reads the environment; `flags` are `(setting, value)` with the setting's
+    /// Reads every source. `file` is the flag `--config`; `variable` reads the environment; `flags` are `(setting, value)`
+    /// with the setting's
     /// dotted name (`listen`, `limits.max_sandboxes`).
     pub fn read(
         file: Option<&Path>,
@@ -309,7 +309,10 @@ mod tests {
 
     #[test]
     fn tables_of_the_operators_own_names_are_added_to() {
-        let file = "[images.aliases]\n\"corp/tools\" = \"tools\"\n[images.hosts.\"registry.lan:5000\"]\nplain_http = true\ninternal = true\n";
+        let file = concat!(
+            "[images.aliases]\n\"corp/tools\" = \"tools\"\n[images.hosts.\"registry.lan:5000\"]\n",
+            "plain_http = true\ninternal = true\n"
+        );
         let images = read(Some(file), &[], &[]).expect("valid").config.images;
         assert_eq!(images.aliases["corp/tools"], "tools");
         assert_eq!(images.aliases["e2bdev/base"], "base", "the defaults stay");

@@ -1,4 +1,5 @@
-//! Merges a sandbox's disk into a copy of its template's tree, so that the tree becomes what the sandbox sees. File contents are shared, not
+//! Merges a sandbox's disk into a copy of its template's tree, so that the tree becomes what the sandbox sees. File contents
+//! are shared, not
 //! copied.
 
 use std::fs::File;

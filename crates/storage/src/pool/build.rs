@@ -70,7 +70,8 @@ impl NewTree {
             .map_err(at("open", &self.rootfs))
     }
 
-    /// Flushes everything to disk, makes the tree read-only and renames it to its final name. If a layer of this name exists already, that one stays.
+    /// Flushes everything to disk, makes the tree read-only and renames it to its final name. If a layer of this name exists
+    /// already, that one stays.
     pub async fn commit(self) -> Result<(), Error> {
         blocking(move || self.commit_now()).await
     }
