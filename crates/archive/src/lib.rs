@@ -31,9 +31,9 @@ pub const MAX_PATH: usize = 4096;
 pub enum Profile {
     /// Archives that others wrote: POSIX, GNU and the oldest form. Sparse files are rejected.
     Layer,
-    /// Archives of disks that we wrote. Every entry must be exactly the bytes that [`Entry::encode`] makes of it, padding
-    /// must be zeros, and
-    /// the end must be two blocks. Sparse files are accepted: their content begins with a [`sparse`] map.
+    /// Archives of disks that we wrote. Every entry must be exactly the bytes that [`Entry::encode`] makes of it,
+    /// padding must be zeros, and the end must be two blocks. Sparse files are accepted: their content begins with a
+    /// [`sparse`] map.
     Disk,
 }
 

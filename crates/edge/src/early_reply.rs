@@ -1,9 +1,8 @@
 //! Responses that come before their request was read to its end (wrong token, disk full, route not found), and responses
 //! that are cut short.
 //!
-//! HTTP/1 allows a server to respond early and to close. Four places need care so that the response reaches the client, each
-//! because hyper alone
-//! would lose it or leave the connection in doubt:
+//! HTTP/1 allows a server to respond early and to close. Four places need care so that the response reaches the client,
+//! each because hyper alone would lose it or leave the connection in doubt:
 //!
 //! 1. *Sandbox → edge*: a server that responds early closes without reading the rest of a large body. hyper's client
 //!    then reports the failed

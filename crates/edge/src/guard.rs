@@ -1,11 +1,10 @@
 //! Protects against request smuggling: sits between a client's socket and hyper, parses HTTP/1 framing itself, and rejects
 //! ambiguous requests.
 //!
-//! hyper accepts some requests that other parsers delimit differently (both `Content-Length` and `Transfer-Encoding`, bare
-//! LF), and the request
-//! it hands out no longer shows it. Here the first ambiguity ends the connection: a rejected head is replaced by a
-//! placeholder request, which
-//! the service answers with the rejection after all earlier responses. Nothing after it is passed on.
+//! hyper accepts some requests that other parsers delimit differently (both `Content-Length` and `Transfer-Encoding`,
+//! bare LF), and the request it hands out no longer shows it. Here the first ambiguity ends the connection: a rejected
+//! head is replaced by a placeholder request, which the service answers with the rejection after all earlier responses.
+//! Nothing after it is passed on.
 
 mod chunks;
 mod framing;
@@ -300,9 +299,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<S> {
         Pin::new(&mut self.get_mut().stream).poll_flush(cx)
     }
 
-    /// Closes the write side. A client that is still sending gets time to read the response: closing a socket with unread
-    /// bytes resets it, and
-    /// the response may be lost with it (see `early_reply`).
+    /// Closes the write side. A client that is still sending gets time to read the response: closing a socket with
+    /// unread bytes resets it, and the response may be lost with it (see `early_reply`).
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if !this.lingering {

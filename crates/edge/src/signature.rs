@@ -1,10 +1,9 @@
 //! Finds the sandbox of a signed file link that does not name it.
 //!
-//! The signature is a hash that contains the sandbox's own token and nothing else that identifies it, so the tokens of all
-//! running sandboxes
-//! have to be tried. Anybody may send such a link, so the cost is bounded: one search at a time, no lock held while hashing,
-//! other tasks get
-//! their turn between batches, and links that were found before are remembered.
+//! The signature is a hash that contains the sandbox's own token and nothing else that identifies it, so the tokens of
+//! all running sandboxes have to be tried. Anybody may send such a link, so the cost is bounded: one search at a time,
+//! no lock held while hashing, other tasks get their turn between batches, and links that were found before are
+//! remembered.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

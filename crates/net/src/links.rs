@@ -150,8 +150,8 @@ impl Links {
         unless(&[libc::EADDRNOTAVAIL], removed).map_err(failed("remove address", address))
     }
 
-    /// Adds an unreachable route for a block, so that packets to a removed sandbox
-    /// never leave the machine by the default route.
+    /// Adds an unreachable route for a block, so that packets to a removed sandbox never leave the machine by the
+    /// default route.
     pub(crate) async fn fence(&self, block: Ipv4Addr, prefix: u8) -> Result<(), Error> {
         let added = self.handle.route().add(fence(block, prefix)).replace().execute().await;
         added.map_err(failed("add unreachable route", block))

@@ -1,7 +1,6 @@
 //! A backend in memory, for tests: an [`Isolation`] and the [`Disks`] below it. Its [`World`] outlives servers, as real
-//! sandboxes do; it fails or hangs
-//! where a test asks for it, and records violations of the contract (two operations on one sandbox at a time, a snapshot of a disk in
-//! use).
+//! sandboxes do; it fails or hangs where a test asks for it, and records violations of the contract (two operations on
+//! one sandbox at a time, a snapshot of a disk in use).
 //!
 //! [`Disks`]: cabana_storage::Disks
 

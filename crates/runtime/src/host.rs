@@ -1,10 +1,9 @@
-//! What every backend on this machine needs around its processes: a network slot, a record, a disk, cgroups and the sockets
-//! of the guest. A backend
-//! adds the process itself.
+//! What every backend on this machine needs around its processes: a network slot, a record, a disk, cgroups and the
+//! sockets of the guest. A backend adds the process itself.
 //!
 //! Order of creation: network slot (whose number also gives the host ids), record in the run directory, disk, cgroups,
-//! sockets, process. The
-//! record is written early, so that a server that was killed at any point knows which slot is taken.
+//! sockets, process. The record is written early, so that a server that was killed at any point knows which slot is
+//! taken.
 
 mod instance;
 mod parts;

@@ -1,6 +1,5 @@
 //! The isolation backends of one server and the disks that they share. A sandbox's row names its backend;
-//! [`Isolations::assign`] tells it here, and all
-//! operations on the sandbox then go to that backend.
+//! [`Isolations::assign`] tells it here, and all operations on the sandbox then go to that backend.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;

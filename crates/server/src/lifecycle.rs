@@ -1,6 +1,6 @@
-//! Lifecycle makes the host match what the store says. Operations write their intent durably; tasks of this module then act
-//! on it: they start,
-//! pause, resume, watch, expire and remove sandboxes. Whatever a crash interrupts, [`Lifecycle::recover`] continues.
+//! Lifecycle makes the host match what the store says. Operations write their intent durably; tasks of this module then
+//! act on it: they start, pause, resume, watch, expire and remove sandboxes. Whatever a crash interrupts,
+//! [`Lifecycle::recover`] continues.
 //!
 //! [`Lifecycle`] is a facade over parts that each do one thing:
 //!
@@ -15,9 +15,8 @@
 //! | `Metering` | measures them, and pauses idle ones |
 //! | `Maintenance` | removes orphans, applies the retention settings |
 //!
-//! The parts share the `Registry`, which has an `Entry` for every sandbox that may have resources on the host. A task that
-//! acts on a sandbox
-//! holds its entry's lock: `Held` is the proof, and the only way to the isolation backend.
+//! The parts share the `Registry`, which has an `Entry` for every sandbox that may have resources on the host. A task
+//! that acts on a sandbox holds its entry's lock: `Held` is the proof, and the only way to the isolation backend.
 
 mod archive;
 mod archiver;
@@ -231,9 +230,8 @@ impl Lifecycle {
         self.driver.pause(id, pause).await
     }
 
-    /// Resumes a sandbox with a new timeout; the answer is `false` if it was running. With `fresh`, it boots from its disk
-    /// even if its memory
-    /// is kept.
+    /// Resumes a sandbox with a new timeout; the answer is `false` if it was running. With `fresh`, it boots from its
+    /// disk even if its memory is kept.
     pub async fn resume(&self, id: &SandboxId, seconds: u64, fresh: bool) -> Result<(Sandbox, bool), ChangeError> {
         self.driver.resume(id, seconds, fresh).await
     }

@@ -177,8 +177,7 @@ impl Templates {
     }
 
     /// Registers a template of the first team that every team may use. With `ready: false` it is still being built, and
-    /// creations fail with a
-    /// message to wait. Such a build never replaces a finished one.
+    /// creations fail with a message to wait. Such a build never replaces a finished one.
     pub async fn ensure(&self, spec: TemplateSpec) -> Result<TemplateId, Error> {
         let given = ProvidedTemplate {
             id: TemplateId::from_random(rand::random()),

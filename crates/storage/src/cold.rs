@@ -77,13 +77,10 @@ impl ColdStore {
         Ok(Self { store, prefix, location })
     }
 
-    /// Packs a disk and stores it as a new generation, whose number was never used before: uploads it, reads it back and
-    /// compares it, and only
-    /// then writes the manifest. After an error or a cancellation the generation is invalid and its objects are removed
-    /// where possible; after a
-    /// cancellation this does not wait for the removal. When this returns, no thread reads the disk any more; if the future
-    /// is dropped, a thread
-    /// may read it a moment longer.
+    /// Packs a disk and stores it as a new generation, whose number was never used before: uploads it, reads it back
+    /// and compares it, and only then writes the manifest. After an error or a cancellation the generation is invalid
+    /// and its objects are removed where possible; after a cancellation this does not wait for the removal. When this
+    /// returns, no thread reads the disk any more; if the future is dropped, a thread may read it a moment longer.
     pub async fn put(
         &self,
         id: &SandboxId,

@@ -1,6 +1,5 @@
-//! Trait [`Disks`]: where the bytes of sandboxes are kept. It has no processes and is shared by all isolation backends of a
-//! machine; the [`Pool`]
-//! implements it.
+//! Trait [`Disks`]: where the bytes of sandboxes are kept. It has no processes and is shared by all isolation backends
+//! of a machine; the [`Pool`] implements it.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -1,10 +1,8 @@
-//! Packs a sandbox's disk into one stream and unpacks it: a tar archive (POSIX, with pax records) in zstd, which ordinary
-//! tools can open. Also
-//! merges a disk into its template's tree.
+//! Packs a sandbox's disk into one stream and unpacks it: a tar archive (POSIX, with pax records) in zstd, which
+//! ordinary tools can open. Also merges a disk into its template's tree.
 //!
-//! Packing follows no link and never leaves the disk. Unpacking accepts only what packing writes, because others may be able
-//! to write to the
-//! store. Both block, use little memory whatever is on the disk, and stop when they are cancelled.
+//! Packing follows no link and never leaves the disk. Unpacking accepts only what packing writes, because others may be
+//! able to write to the store. Both block, use little memory whatever is on the disk, and stop when they are cancelled.
 
 mod attributes;
 mod dir_stack;
@@ -144,9 +142,8 @@ pub fn unpack(
     }
 }
 
-/// Merges the disk in this directory into a copy of its template's tree. Nothing may change either at the same time. After
-/// an error the tree
-/// is incomplete.
+/// Merges the disk in this directory into a copy of its template's tree. Nothing may change either at the same time.
+/// After an error the tree is incomplete.
 pub fn merge(disk: impl AsFd, root: impl AsFd, limits: &Limits, cancel: &CancellationToken) -> Result<Merged, Error> {
     merge::merge(disk.as_fd(), root.as_fd(), limits, cancel)
 }

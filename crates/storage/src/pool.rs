@@ -1,9 +1,9 @@
 //! The storage pool: copy-on-write disks with quotas.
 //!
-//! One btrfs filesystem, or plain directories where btrfs is not available. `sandboxes/<id>` is a sandbox's disk, `snapshots/<id>` a
-//! snapshot of one, `templates/<build>/rootfs` the root filesystem of a build, `layers/<key>` the result of one build step.
-//! Only one server at
-//! a time may have a pool open: opening it removes what an earlier server left unfinished.
+//! One btrfs filesystem, or plain directories where btrfs is not available. `sandboxes/<id>` is a sandbox's disk,
+//! `snapshots/<id>` a snapshot of one, `templates/<build>/rootfs` the root filesystem of a build, `layers/<key>` the
+//! result of one build step. Only one server at a time may have a pool open: opening it removes what an earlier server
+//! left unfinished.
 
 mod build;
 mod facts;
@@ -369,11 +369,10 @@ impl Inner {
     }
 }
 
-/// The kernel frees deleted subvolumes with its next commit, so one is started for all that were deleted since the last.
-/// Quota groups can be
-/// removed once their subvolumes are freed, which the kernel does not report, so they are retried. Those that an earlier
-/// server left may not be
-/// free yet when the pool is opened, so they are searched for a while longer.
+/// The kernel frees deleted subvolumes with its next commit, so one is started for all that were deleted since the
+/// last. Quota groups can be removed once their subvolumes are freed, which the kernel does not report, so they are
+/// retried. Those that an earlier server left may not be free yet when the pool is opened, so they are searched for a
+/// while longer.
 async fn retry_leftovers(pool: Weak<Inner>) {
     let opened = tokio::time::Instant::now();
     loop {

@@ -1,6 +1,5 @@
-//! An incremental parser of the framing of an inbound HTTP/1 byte stream: which bytes belong to valid messages, and where
-//! the first ambiguity
-//! is. No IO.
+//! An incremental parser of the framing of an inbound HTTP/1 byte stream: which bytes belong to valid messages, and
+//! where the first ambiguity is. No IO.
 
 use super::chunks::{Chunks, Then};
 use super::head::{BodyLength, check_head};

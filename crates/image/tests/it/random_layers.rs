@@ -1,6 +1,6 @@
 //! Random layers in sequence, and layers with random bytes changed: they are taken or refused, nothing outside changes
-//! (`Scene` looks), nothing panics, and what is there afterwards is plain. For
-//! longer runs: `PROPTEST_CASES=20000`, with `TMPDIR` in memory.
+//! (`Scene` looks), nothing panics, and what is there afterwards is plain. For longer runs: `PROPTEST_CASES=20000`,
+//! with `TMPDIR` in memory.
 
 use std::path::Path;
 

@@ -146,9 +146,8 @@ impl World {
         self.inner().guest = Some(socket);
     }
 
-    /// From now on every launched sandbox has a guest of its own, with sockets below this directory. It serves health on
-    /// both, files on traffic,
-    /// and an empty journal on control.
+    /// From now on every launched sandbox has a guest of its own, with sockets below this directory. It serves health
+    /// on both, files on traffic, and an empty journal on control.
     pub fn serve_guests(&self, dir: PathBuf) {
         self.inner().guest_dir = Some(dir);
     }

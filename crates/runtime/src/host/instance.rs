@@ -1,6 +1,5 @@
-//! What distinguishes the kernel objects of one server from those of another on the same machine: a short name and a block
-//! of addresses, kept
-//! in the data directory.
+//! What distinguishes the kernel objects of one server from those of another on the same machine: a short name and a
+//! block of addresses, kept in the data directory.
 
 use std::fs;
 use std::io::ErrorKind;

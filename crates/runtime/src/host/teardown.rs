@@ -47,9 +47,9 @@ impl Host {
         let processes_gone = ended.is_ok();
         note(ended);
         note(self.remove_cgroups(id).await);
-        // A slot in which something still runs must not be given to another sandbox. The record is removed first: a slot
-        // that is released twice
-        // could be taken from its next owner; a slot without a record is freed by the next start.
+        // A slot in which something still runs must not be given to another sandbox. The record is removed first: a
+        // slot that is released twice could be taken from its next owner; a slot without a record is freed by the next
+        // start.
         if let Some(record) = record.filter(|_| processes_gone) {
             match self.records.remove(id) {
                 Ok(()) => note(self.network.release(record.slot).await.map_err(network_error)),

@@ -116,8 +116,7 @@ pub(super) async fn exited(pidfd: OwnedFd) -> Result<(), Error> {
 }
 
 /// Registers an owned descriptor. The function is deprecated because a caller could close the descriptor while it is
-/// registered; an owner that is moved in,
-/// or reference-counted, cannot.
+/// registered; an owner that is moved in, or reference-counted, cannot.
 #[allow(deprecated)]
 fn watchable<T: AsRawFd + Owner>(fd: T, interest: Interest) -> std::io::Result<AsyncFd<T>> {
     AsyncFd::with_interest(fd, interest)

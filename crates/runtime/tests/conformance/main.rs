@@ -1,8 +1,7 @@
 //! What every isolation backend must do, as named cases. Each states the fact that it needs; where a backend does not
-//! declare the fact, the suite
-//! checks that the operation is refused. Runs on the fake and on the native backend; native needs root. After every case the
-//! backend must have left
-//! nothing on the machine. `CABANA_CASE=name` runs the cases whose name contains the text.
+//! declare the fact, the suite checks that the operation is refused. Runs on the fake and on the native backend; native
+//! needs root. After every case the backend must have left nothing on the machine. `CABANA_CASE=name` runs the cases
+//! whose name contains the text.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 

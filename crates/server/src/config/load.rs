@@ -58,9 +58,8 @@ impl fmt::Debug for Loaded {
 type Settings = BTreeMap<String, (Value, Source)>;
 
 impl Loaded {
-    /// Reads every source. `file` is the flag `--config`; `variable` reads the environment; `flags` are `(setting, value)`
-    /// with the setting's
-    /// dotted name (`listen`, `limits.max_sandboxes`).
+    /// Reads every source. `file` is the flag `--config`; `variable` reads the environment; `flags` are `(setting,
+    /// value)` with the setting's dotted name (`listen`, `limits.max_sandboxes`).
     pub fn read(
         file: Option<&Path>,
         variable: impl Fn(&str) -> Option<String>,

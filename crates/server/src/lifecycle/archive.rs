@@ -13,9 +13,8 @@ use super::held::Held;
 use crate::failpoint;
 
 impl Driver {
-    /// Moves a sandbox's disk to cold storage: the whole disk, or only the paths that recycling keeps. A sandbox that runs
-    /// or is paused with its
-    /// memory gives its memory up.
+    /// Moves a sandbox's disk to cold storage: the whole disk, or only the paths that recycling keeps. A sandbox that
+    /// runs or is paused with its memory gives its memory up.
     pub(super) async fn archive(
         self: &Arc<Self>,
         id: &SandboxId,

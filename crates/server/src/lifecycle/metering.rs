@@ -1,7 +1,6 @@
-//! Metering: one task that measures every running sandbox periodically, what each team runs, and answers about both. The task never waits
-//! for a sandbox that is being changed or for a slow backend: a round that takes too long is cut, and the next one starts
-//! elsewhere. It also
-//! pauses sandboxes that are idle.
+//! Metering: one task that measures every running sandbox periodically, what each team runs, and answers about both.
+//! The task never waits for a sandbox that is being changed or for a slow backend: a round that takes too long is cut,
+//! and the next one starts elsewhere. It also pauses sandboxes that are idle.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;

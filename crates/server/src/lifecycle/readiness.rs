@@ -1,6 +1,6 @@
-//! Waits until a launched sandbox is ready: its template's start command has started and its ready command has succeeded.
-//! The guest runs both;
-//! the host asks it. The answer comes from inside the sandbox, so its size and form are not trusted.
+//! Waits until a launched sandbox is ready: its template's start command has started and its ready command has
+//! succeeded. The guest runs both; the host asks it. The answer comes from inside the sandbox, so its size and form are
+//! not trusted.
 
 use std::pin::pin;
 use std::time::Duration;

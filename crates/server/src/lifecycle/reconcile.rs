@@ -20,9 +20,8 @@ use super::tasks::Backoff;
 use crate::failpoint;
 
 impl Driver {
-    /// Pauses a running sandbox with its memory. Where the budget has no room for that, a pause that no client asked for
-    /// keeps only the disk; for
-    /// a client, the memory was reserved before the intent was written.
+    /// Pauses a running sandbox with its memory. Where the budget has no room for that, a pause that no client asked
+    /// for keeps only the disk; for a client, the memory was reserved before the intent was written.
     pub(super) async fn freeze(
         self: &Arc<Self>,
         held: &Held,

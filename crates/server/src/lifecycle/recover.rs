@@ -1,6 +1,5 @@
 //! Recovery at the start of the server: adopts sandboxes that run, and continues what an earlier server did not finish.
-//! Resources without a row
-//! are found by maintenance, whose first round follows at once.
+//! Resources without a row are found by maintenance, whose first round follows at once.
 
 use std::sync::Arc;
 use std::time::Duration;

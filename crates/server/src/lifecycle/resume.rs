@@ -27,9 +27,8 @@ impl AutoResume for Lifecycle {
 }
 
 impl Driver {
-    /// Resumes a sandbox with a new timeout; the answer is `false` if it was running. With `fresh`, it boots from its disk
-    /// even if its memory
-    /// is kept.
+    /// Resumes a sandbox with a new timeout; the answer is `false` if it was running. With `fresh`, it boots from its
+    /// disk even if its memory is kept.
     pub(super) async fn resume(
         self: &Arc<Self>,
         id: &SandboxId,
@@ -80,9 +79,8 @@ impl Driver {
         resumed
     }
 
-    /// Makes a sandbox usable again: boots a failed one or one whose guest hangs from its disk, resumes a paused one, and
-    /// completes a change
-    /// that was interrupted.
+    /// Makes a sandbox usable again: boots a failed one or one whose guest hangs from its disk, resumes a paused one,
+    /// and completes a change that was interrupted.
     pub(super) async fn recover(self: &Arc<Self>, id: &SandboxId, why: PauseCause) -> Result<Sandbox, ChangeError> {
         self.change(id, move |this, held| async move {
             let id = held.id();

@@ -1,6 +1,5 @@
-//! Channels of bytes between the thread that packs or unpacks and the task that talks to the store. They are bounded, and
-//! the thread computes
-//! the digest.
+//! Channels of bytes between the thread that packs or unpacks and the task that talks to the store. They are bounded,
+//! and the thread computes the digest.
 
 use std::io::{self, Read, Write};
 

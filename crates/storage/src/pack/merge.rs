@@ -1,6 +1,5 @@
-//! Merges a sandbox's disk into a copy of its template's tree, so that the tree becomes what the sandbox sees. File contents
-//! are shared, not
-//! copied.
+//! Merges a sandbox's disk into a copy of its template's tree, so that the tree becomes what the sandbox sees. File
+//! contents are shared, not copied.
 
 use std::fs::File;
 use std::os::fd::{BorrowedFd, OwnedFd};
