@@ -99,9 +99,9 @@ pub struct IsolationStatus {
 pub struct Capabilities {
     /// The size of a sandbox's disk is enforced.
     pub disk_quota: bool,
-    /// Sandboxes can sleep with their processes and memory.
+    /// Sandboxes can be paused with their processes and memory.
     pub pause_memory: bool,
-    /// That sleep outlives a restart of the machine.
+    /// Memory of paused sandboxes survives a reboot of the machine.
     pub memory_outlives_reboot: bool,
     /// Disks can be copied: snapshots and forks.
     pub copies: bool,

@@ -43,7 +43,7 @@ pub struct NewTemplate {
     pub dockerfile: Option<String>,
 }
 
-/// Answer of `POST /v3/templates`: a build that waits for what it shall do.
+/// Response of `POST /v3/templates`: a build that waits for its steps.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RequestedBuild {

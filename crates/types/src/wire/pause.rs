@@ -14,7 +14,7 @@ pub struct PauseRequest {
     /// Whether processes and memory are kept (default), or the disk alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<bool>,
-    /// Whether it shall stay up if its guest does not answer.
+    /// Whether it keeps running if its guest does not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub require_healthy_guest: Option<bool>,
 }
@@ -123,7 +123,7 @@ pub struct SnapshotRequest {
     /// A name for it; one that has it already gives it up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Whether memory shall be in it; this backend keeps disks only.
+    /// Whether to include memory; this backend keeps disks only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<bool>,
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{BuildId, SandboxId};
 
-/// One line of a sandbox's log: lifecycle events and what its guest noted, told as E2B's CLI reads them.
+/// One line of a sandbox's log: a lifecycle event or an entry of its guest, in the form that E2B's CLI reads.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LogEntry {

@@ -28,7 +28,7 @@ pub struct NewSandbox {
     /// Keep memory when pausing at the timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_pause_memory: Option<bool>,
-    /// Wake when touched.
+    /// Resume on a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_resume: Option<AutoResume>,
     /// `false` cuts the sandbox off from everything outside.
@@ -83,7 +83,7 @@ pub struct NewSandbox {
     pub isolation: Option<String>,
 }
 
-/// Whether a paused sandbox wakes when touched.
+/// Whether a request resumes the sandbox when it is paused.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AutoResume {
@@ -173,7 +173,7 @@ pub struct ListedSandbox {
     /// What it is exactly (Cabana): `running`, `pausing`, `paused`, `resuming`, `archiving`, `archived`, `recycled` or `failed`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub phase: String,
-    /// Since when it is running, asleep or failed (Cabana).
+    /// Since when it is running, paused or failed (Cabana).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub since: Option<Timestamp>,
@@ -189,7 +189,7 @@ pub struct ListedSandbox {
 pub struct SandboxLifecycle {
     /// `kill` or `pause`.
     pub on_timeout: String,
-    /// Whether it wakes when touched.
+    /// Whether a request resumes it when it is paused.
     pub auto_resume: bool,
     /// Seconds without anything happening after which it pauses (Cabana).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -255,7 +255,7 @@ pub struct ConnectRequest {
     /// Seconds from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<i64>,
-    /// `false`: a paused one boots afresh from its disk, even if its memory is there.
+    /// `false`: a paused sandbox boots from its disk, even if its memory is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<bool>,
     /// Whether it pauses at the timeout from now on (older resume only).
