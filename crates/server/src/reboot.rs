@@ -43,7 +43,8 @@ impl Reboot {
         Ok(Self { file, current, interrupted })
     }
 
-    /// Boots the interrupted sandboxes. Call it after recovery. One that fails stays failed: its disk is kept, and it can be recovered by request.
+    /// Boots the interrupted sandboxes. Call it after recovery. One that fails stays failed: its disk is kept, and it can
+    /// be recovered by request.
     pub(crate) async fn boot_again(self, lifecycle: Arc<Lifecycle>) {
         if let Err(error) = cabana_fs::atomic::write(&self.file, self.current.as_bytes(), 0o600) {
             tracing::warn!(%error, file = %self.file.display(), "could not write the boot id");

@@ -39,8 +39,10 @@ pub(super) async fn status_error(response: Response<ResponseBody>) -> Error {
 impl From<cabana_http::Error> for Error {
     fn from(error: cabana_http::Error) -> Self {
         let distrusted = match &error.kind {
-            // Where names lead inside the operator's network is not told.
-            Kind::Refused { reason: Refusal::Forbidden, .. } => Some("its address is not public".to_owned()),
+            // The message does not reveal the address: names may resolve inside the operator's network.
+            Kind::Refused { reason: Refusal::Forbidden, .. } => {
+                Some("its address is not public, and cannot be allowed even as an internal host".to_owned())
+            }
             Kind::Refused { .. } => {
                 Some("its address is not public; the operator can allow it as an internal host".to_owned())
             }
