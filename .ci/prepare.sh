@@ -13,7 +13,7 @@ die() {
 . .ci/progress.sh
 
 # CPU time of a build from nothing, measured; for the estimate that is shown.
-FIRST_BUILD_CPU_SECONDS=900
+FIRST_BUILD_CPU_SECONDS=750
 
 # Settings for cargo beside those of the repository, where CABANA_CARGO_CONFIG names a file of them. The guest is always compiled as for people.
 cargo_config=(${CABANA_CARGO_CONFIG:+--config "$CABANA_CARGO_CONFIG"})

@@ -5,6 +5,7 @@ the base template in it takes minutes to build: CABANA_TEST_OLD_DATA (/var/lib/c
 version says is checked by crates/store/tests/it/upgrade.rs."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -23,18 +24,26 @@ pytestmark = pytest.mark.skipif(not OLD, reason="CABANA_TEST_OLD does not name a
 
 @pytest.fixture
 def upgraded():
-    """A server whose program can be exchanged."""
+    """A server of the previous version, whose program can be exchanged."""
     server = Server(DATA)
     server.program = Path(OLD)
-    server.start(within=1800)  # the first time, it builds the base template
-    server.end_all_sandboxes()
-    server.forget_all_templates()
+    # The old program refuses a migrated database: each test starts from the one it made first.
+    database, original = DATA / "cabana.db", DATA / "original.db"
+    if original.exists():
+        for suffix in ("-wal", "-shm"):
+            database.with_name(database.name + suffix).unlink(missing_ok=True)
+        shutil.copy(original, database)
     try:
+        server.start(within=1800)  # the first time, it builds the base template
+        if not original.exists():
+            server.stop()
+            shutil.copy(database, original)
+            server.start()
         yield server
         server.end_all_sandboxes()
-        server.forget_all_templates()
     finally:
         server.stop()
+        server.lock.close()
 
 
 def cli(server: Server, *arguments: str) -> str:
@@ -59,8 +68,8 @@ def test_data_is_migrated(upgraded, end):
     cli(server, "pause", "--disk", ids["disk"])
     cli(server, "pause", "--disk", ids["archived"])
     cli(server, "archive", ids["archived"])
-    cli(server, "snapshot", "create", ids["source"], "--name", "before-the-upgrade")
-    cli(server, "commit", ids["source"], "before-the-upgrade")
+    cli(server, "snapshot", "create", ids["source"], "--name", "old-snapshot")
+    cli(server, "commit", ids["source"], "old-template")
     cli(server, "kill", ids["killed"], ids["source"])
     server.kill_guest(ids["failed"])
     eventually(lambda: ids["failed"] in cli(server, "ls", "--state", "failed"), what="the sandbox has failed")
@@ -79,7 +88,7 @@ def test_data_is_migrated(upgraded, end):
         assert shell(server, ids[name], same_boot).split() == [name, "new"]
     cli(server, "recover", ids["failed"])
     assert shell(server, ids["failed"], same_boot).split() == ["failed", "new"]
-    for template in ("before-the-upgrade", "default/before-the-upgrade"):
+    for template in ("old-snapshot", "old-template"):
         assert cli(server, "run", "--template", template, "--", "cat", "kept") == "source"
     assert cli(server, "run", "--", "echo", "base") == "base"
     # Sandboxes started by the old version can be paused, resumed and killed by the new one.
