@@ -1,4 +1,4 @@
-//! What can go wrong below the API.
+//! Errors of isolation backends.
 
 use std::path::PathBuf;
 
@@ -11,30 +11,22 @@ pub enum Error {
     /// An operation on a file or directory failed.
     #[error("{action} {path}")]
     Path {
-        /// What was tried (`create`, `mount`, …).
+        /// The operation (`create`, `mount`, …).
         action: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system call.
         #[source]
         source: std::io::Error,
     },
     /// A system call or other IO without a path failed.
     #[error("{action}")]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// Why not.
+        /// The error of the system call.
         #[source]
         source: std::io::Error,
-    },
-    /// A program that we run failed.
-    #[error("{program} failed: {output}")]
-    Program {
-        /// Its name.
-        program: &'static str,
-        /// The last lines it printed.
-        output: String,
     },
     /// The launcher refused or failed.
     #[error("launching {id}: {message}")]
@@ -50,7 +42,7 @@ pub enum Error {
         /// How many there are.
         limit: u32,
     },
-    /// The template's root filesystem is not there.
+    /// The template's root filesystem is missing.
     #[error("the root filesystem of build {0} is missing")]
     NoBuild(cabana_types::BuildId),
     /// The kernel refused something.
@@ -62,12 +54,12 @@ pub enum Error {
     /// The network layer failed.
     #[error("network")]
     Network(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Several things went wrong while cleaning up.
+    /// Several errors while cleaning up.
     #[error("cleaning up {what}: {}", join(errors))]
     Teardown {
-        /// Whose.
+        /// What was cleaned up.
         what: String,
-        /// All of them.
+        /// All errors.
         errors: Vec<Error>,
     },
     /// The backend does not offer this; see [`crate::IsolationFacts`].
@@ -83,7 +75,7 @@ pub enum Error {
     UnknownIsolation {
         /// The name.
         name: String,
-        /// The names that there are.
+        /// The names of the backends.
         known: String,
     },
     /// What is wrong with this machine, and what to do.
