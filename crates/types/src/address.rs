@@ -6,6 +6,9 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Purpose of an address range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -120,9 +123,96 @@ impl Prefix {
     }
 }
 
+impl Prefix {
+    /// All IPv4 addresses.
+    pub const ALL_V4: Self = Self::v4(0, 0, 0, 0, 0);
+    /// All IPv6 addresses.
+    pub const ALL_V6: Self = Self::v6(NONE, NONE, 0);
+
+    /// The range of a length around an address; bits beyond the length are cleared. `None` if the length is too large.
+    pub fn new(address: IpAddr, length: u8) -> Option<Self> {
+        let address = match address {
+            IpAddr::V4(v4) => {
+                let mask = u32::MAX.checked_shl(32_u32.checked_sub(length.into())?).unwrap_or(0);
+                IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits() & mask))
+            }
+            IpAddr::V6(v6) => {
+                let mask = u128::MAX.checked_shl(128_u32.checked_sub(length.into())?).unwrap_or(0);
+                IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & mask))
+            }
+        };
+        Some(Self { address, length })
+    }
+
+    /// Its first address.
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// Number of leading bits that its addresses have in common.
+    pub fn length(&self) -> u8 {
+        self.length
+    }
+
+    /// Whether it is a single address.
+    pub fn is_single(&self) -> bool {
+        self.length == if self.address.is_ipv4() { 32 } else { 128 }
+    }
+
+    /// Whether it contains all addresses of its family.
+    pub fn is_all(&self) -> bool {
+        self.length == 0
+    }
+}
+
 impl fmt::Display for Prefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+/// A text is neither an address nor a range of addresses.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not an IP address or CIDR range")]
+pub struct InvalidPrefix;
+
+impl FromStr for Prefix {
+    type Err = InvalidPrefix;
+
+    /// Parses `address` or `address/length`. IPv4-mapped IPv6 addresses become IPv4 ones, because that is where packets to them are sent.
+    fn from_str(text: &str) -> Result<Self, InvalidPrefix> {
+        let (address, length) = match text.split_once('/') {
+            Some((address, length)) => (address, Some(length)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| InvalidPrefix)?;
+        let whole = if address.is_ipv4() { 32 } else { 128 };
+        let length = match length {
+            None => whole,
+            // `u8` would take a sign and leading zeros.
+            Some(text) if text.len() <= 3 && text.bytes().all(|b| b.is_ascii_digit()) => {
+                text.parse().map_err(|_| InvalidPrefix)?
+            }
+            Some(_) => return Err(InvalidPrefix),
+        };
+        match (address, address.to_canonical()) {
+            (IpAddr::V6(_), v4 @ IpAddr::V4(_)) if length >= 96 => Self::new(v4, length - 96),
+            _ => Self::new(address, length),
+        }
+        .ok_or(InvalidPrefix)
+    }
+}
+
+impl Serialize for Prefix {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Prefix {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
     }
 }
 

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod egress;
 pub mod env;
 pub mod error;
 pub mod error_code;
@@ -18,6 +19,7 @@ pub mod secret;
 pub mod traffic;
 pub mod wire;
 
+pub use egress::EgressPolicy;
 pub use error_code::ErrorCode;
 pub use fact::Fact;
 pub use id::{BuildId, InvalidId, KeyId, SandboxId, TeamId, TemplateId, WebhookId};
