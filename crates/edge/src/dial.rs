@@ -4,12 +4,11 @@
 use std::io;
 
 use cabana_body_drain::TrackedBody;
-use cabana_guest_link::{Port as LinkPort, handshake};
+use cabana_guest_link::{Bounded, Head, Port as LinkPort, Sender, handshake};
 use cabana_types::routing::GUEST_PORT;
 use hyper::body::Body;
-use hyper::client::conn::http1::SendRequest;
-use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::early_reply::ReplyStream;
 use crate::response::ProxyError;
@@ -17,7 +16,7 @@ use crate::traffic;
 use crate::upstream::{ConnectionPermit, Upstream};
 
 /// Opens a connection to a port.
-pub(crate) async fn dial(upstream: &Upstream, port: u16) -> Result<SendRequest<TrackedBody>, ProxyError> {
+pub(crate) async fn dial(upstream: &Upstream, port: u16) -> Result<Sender<TrackedBody>, ProxyError> {
     let permit = upstream.permit().ok_or(ProxyError::TooManyConnections)?;
     if port == GUEST_PORT {
         let stream = upstream
@@ -26,28 +25,29 @@ pub(crate) async fn dial(upstream: &Upstream, port: u16) -> Result<SendRequest<T
             .connect(LinkPort::Traffic)
             .await
             .map_err(|error| port_closed(upstream, port, &error))?;
-        return start_http(upstream, TokioIo::new(ReplyStream::new(stream)), Some(permit))
+        let head = Head::default();
+        return start_http(upstream, head.plain(ReplyStream::new(stream)), head, Some(permit))
             .await
             .map_err(|error| port_closed(upstream, port, &error));
     }
     if upstream.is_bridged(port) {
         // The bridge worked last time; by now a direct connection may.
         match bridge(upstream, port).await {
-            Ok(upgraded) => return connect_http(upstream, port, upgraded, permit).await,
+            Ok(upgraded) => return connect_http(upstream, port, TokioIo::new(upgraded), permit).await,
             Err(_) => {
                 let stream =
                     upstream.route.link.connect_tcp(port).await.map_err(|error| port_closed(upstream, port, &error))?;
                 upstream.set_bridged(port, false);
-                return connect_http(upstream, port, TokioIo::new(ReplyStream::new(stream)), permit).await;
+                return connect_http(upstream, port, ReplyStream::new(stream), permit).await;
             }
         }
     }
     match upstream.route.link.connect_tcp(port).await {
-        Ok(stream) => connect_http(upstream, port, TokioIo::new(ReplyStream::new(stream)), permit).await,
+        Ok(stream) => connect_http(upstream, port, ReplyStream::new(stream), permit).await,
         Err(_) => {
             let upgraded = bridge(upstream, port).await.map_err(|error| port_closed(upstream, port, &error))?;
             upstream.set_bridged(port, true);
-            connect_http(upstream, port, upgraded, permit).await
+            connect_http(upstream, port, TokioIo::new(upgraded), permit).await
         }
     }
 }
@@ -57,16 +57,18 @@ async fn connect_http<T>(
     port: u16,
     io: T,
     permit: ConnectionPermit,
-) -> Result<SendRequest<TrackedBody>, ProxyError>
+) -> Result<Sender<TrackedBody>, ProxyError>
 where
-    T: Read + Write + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let head = Head::default();
     if !upstream.route.traffic.https_ports.contains(&port) {
-        return start_http(upstream, io, Some(permit)).await.map_err(|error| port_closed(upstream, port, &error));
+        let started = start_http(upstream, head.plain(io), head, Some(permit)).await;
+        return started.map_err(|error| port_closed(upstream, port, &error));
     }
     let encrypted = async {
-        let stream = traffic::connect_tls(upstream.route.link.address(), TokioIo::new(io)).await?;
-        start_http(upstream, TokioIo::new(stream), Some(permit)).await
+        let stream = traffic::connect_tls(upstream.route.link.address(), head.encrypted(io)).await?;
+        start_http(upstream, head.decrypted(stream), head, Some(permit)).await
     };
     encrypted.await.map_err(|error: io::Error| {
         tracing::debug!(sandbox = %upstream.route.id, port, %error, "port does not speak TLS");
@@ -82,19 +84,25 @@ fn port_closed(upstream: &Upstream, port: u16, error: &io::Error) -> ProxyError 
 /// A connection to a port on the sandbox's loopback, through the guest.
 async fn bridge(upstream: &Upstream, port: u16) -> io::Result<hyper::upgrade::Upgraded> {
     let stream = upstream.route.link.connect(LinkPort::Control).await?;
-    let mut sender = start_http(upstream, TokioIo::new(ReplyStream::new(stream)), None).await?;
+    let head = Head::default();
+    let mut sender = start_http(upstream, head.plain(ReplyStream::new(stream)), head, None).await?;
     cabana_guest_link::bridge(&mut sender, port, upstream.route.access_token.as_ref()).await
 }
 
 /// Starts HTTP over a stream. Its task ends with the stream, with the last sender, or with the sandbox.
-async fn start_http<T, B>(upstream: &Upstream, io: T, permit: Option<ConnectionPermit>) -> io::Result<SendRequest<B>>
+async fn start_http<T, B>(
+    upstream: &Upstream,
+    io: Bounded<T>,
+    head: Head,
+    permit: Option<ConnectionPermit>,
+) -> io::Result<Sender<B>>
 where
-    T: Read + Write + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     B: Body + Send + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let (sender, connection) = handshake(io).await?;
+    let (sender, connection) = handshake(io, head).await?;
     let gone = upstream.route.gone.clone();
     tokio::spawn(async move {
         let _permit = permit;

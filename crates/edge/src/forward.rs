@@ -8,11 +8,11 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use cabana_body_drain::TrackedBody;
+use cabana_guest_link::Sender;
 use cabana_types::routing::GUEST_PORT;
 use http::header::UPGRADE;
 use http::{HeaderValue, Request, Response, StatusCode, Version};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
-use hyper::client::conn::http1::SendRequest;
 use hyper::upgrade::OnUpgrade;
 use tokio::time::timeout;
 
@@ -81,23 +81,27 @@ async fn send(
     upstream: &Upstream,
     port: u16,
     mut request: Request<TrackedBody>,
-) -> Result<(Response<Incoming>, SendRequest<TrackedBody>), ProxyError> {
+) -> Result<(Response<Incoming>, Sender<TrackedBody>), ProxyError> {
     loop {
         let (mut sender, used) = match upstream.take(port) {
             Some(sender) => (sender, true),
             None => (dial(upstream, port).await?, false),
         };
-        let mut failure = match sender.try_send_request(request).await {
+        let failure = match sender.send(request).await {
             Ok(response) => return Ok((response, sender)),
             Err(failure) => failure,
         };
         if upstream.route.gone.is_cancelled() {
             return Err(ProxyError::NotRunning(ResumeError::NotFound(None)));
         }
-        match failure.take_message() {
-            Some(unsent) if used => request = unsent,
-            _ => {
-                let error = failure.error();
+        match (failure.unsent, failure.head) {
+            (Some(unsent), _) if used => request = unsent,
+            (_, Some(error)) => {
+                tracing::debug!(sandbox = %upstream.route.id, port, %error, "unusable response from a sandbox");
+                return Err(ProxyError::BadHead(error));
+            }
+            (_, None) => {
+                let error = failure.error;
                 tracing::debug!(sandbox = %upstream.route.id, port, %error, "no response from a sandbox");
                 return Err(if error.is_user() { ProxyError::BrokenBody } else { ProxyError::NoResponse });
             }
@@ -129,7 +133,7 @@ fn switch_protocols(
 struct Lease {
     upstream: Arc<Upstream>,
     port: u16,
-    sender: SendRequest<TrackedBody>,
+    sender: Sender<TrackedBody>,
 }
 
 fn give_back(lease: &mut Option<Lease>) {

@@ -1,6 +1,9 @@
 //! The responses that the edge makes itself, with their status codes: JSON in E2B's form for programs, a page for browsers.
 
+use std::borrow::Cow;
+
 use axum::body::Body;
+use cabana_guest_link::HeadError;
 use cabana_types::{ErrorCode, SandboxId};
 use http::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -22,6 +25,8 @@ pub(crate) enum ProxyError {
     PortClosed,
     /// The server on the port closed the connection, or its response was malformed.
     NoResponse,
+    /// The head of its response exceeded a bound.
+    BadHead(HeadError),
     /// The server on the port did not respond in time.
     Timeout,
     /// The edge has too many connections to this sandbox.
@@ -68,6 +73,12 @@ impl ProxyError {
                 "The sandbox is running but the server on this port closed the connection without an answer",
                 "Look at what that server printed, then reload this page.",
             ),
+            Self::BadHead(_) => (
+                StatusCode::BAD_GATEWAY,
+                "port_bad_response",
+                "The sandbox is running but the server on this port sent an answer that cannot be passed on",
+                "Look at what that server sends, then reload this page.",
+            ),
             Self::Timeout => (
                 StatusCode::GATEWAY_TIMEOUT,
                 "port_timeout",
@@ -101,10 +112,11 @@ impl ProxyError {
         }
     }
 
-    fn reason(&self) -> Option<&str> {
+    fn reason(&self) -> Option<Cow<'_, str>> {
         match self {
-            Self::NotRunning(ResumeError::NotFound(reason)) => reason.as_deref(),
-            Self::NotRunning(ResumeError::AtCapacity(reason) | ResumeError::Failed(reason)) => Some(reason),
+            Self::NotRunning(ResumeError::NotFound(reason)) => reason.as_deref().map(Cow::from),
+            Self::NotRunning(ResumeError::AtCapacity(reason) | ResumeError::Failed(reason)) => Some(reason.into()),
+            Self::BadHead(error) => Some(error.to_string().into()),
             _ => None,
         }
     }
@@ -137,6 +149,7 @@ struct ProxyErrorBody<'a> {
 pub(crate) fn proxy_error(id: &SandboxId, port: u16, error: &ProxyError, navigation: bool) -> Response<Body> {
     let (status, error_code, message, advice) = error.parts();
     let reason = error.reason();
+    let reason = reason.as_deref();
     if navigation {
         return page(status, message, reason, advice, id, port);
     }

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use cabana_body_drain::TrackedBody;
+use cabana_guest_link::Sender;
 use cabana_types::SandboxId;
 use cabana_types::routing::GUEST_PORT;
-use hyper::client::conn::http1::SendRequest;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -40,7 +40,7 @@ pub(crate) struct Upstream {
 struct Idle {
     port: u16,
     since: Instant,
-    sender: SendRequest<TrackedBody>,
+    sender: Sender<TrackedBody>,
 }
 
 impl Idle {
@@ -71,7 +71,7 @@ impl Upstream {
     }
 
     /// An idle connection to the port that is ready for a request. The most recent first, so that the others can time out.
-    pub(crate) fn take(&self, port: u16) -> Option<SendRequest<TrackedBody>> {
+    pub(crate) fn take(&self, port: u16) -> Option<Sender<TrackedBody>> {
         let mut idle = lock(&self.idle);
         idle.retain(|idle| !idle.is_stale());
         let at = idle.iter().rposition(|idle| idle.port == port && idle.sender.is_ready())?;
@@ -79,7 +79,7 @@ impl Upstream {
     }
 
     /// Keeps a connection whose response was read to its end. It becomes ready a moment later.
-    pub(crate) fn put(&self, port: u16, sender: SendRequest<TrackedBody>) {
+    pub(crate) fn put(&self, port: u16, sender: Sender<TrackedBody>) {
         if sender.is_closed() {
             return;
         }

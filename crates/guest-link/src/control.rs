@@ -13,12 +13,10 @@ use cabana_types::routing::ACCESS_TOKEN_HEADER;
 use http::header::{CONNECTION, HOST, UPGRADE};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Empty, Limited};
-use hyper::client::conn::http1::SendRequest;
-use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::{GuestLink, Port, handshake};
+use crate::{GuestLink, Head, Port, Sender, handshake};
 
 /// A healthy guest responds within this time.
 const PROMPT: Duration = Duration::from_secs(3);
@@ -72,11 +70,12 @@ impl GuestLink {
         max_bytes: usize,
     ) -> io::Result<(StatusCode, Bytes)> {
         let called = async {
-            let (mut sender, connection) = handshake(TokioIo::new(self.connect(Port::Control).await?)).await?;
+            let head = Head::default();
+            let (mut sender, connection) = handshake(head.plain(self.connect(Port::Control).await?), head).await?;
             // Aborted at the end of this call, also if the guest never responds.
             let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
             let request = Request::builder().method(method).uri(path).header(HOST, "guest").body(Empty::<Bytes>::new());
-            let response = sender.send_request(request.map_err(io::Error::other)?).await.map_err(io::Error::other)?;
+            let response = sender.send(request.map_err(io::Error::other)?).await?;
             let status = response.status();
             let body = Limited::new(response.into_body(), max_bytes).collect().await.map_err(io::Error::other)?;
             Ok((status, body.to_bytes()))
@@ -87,7 +86,7 @@ impl GuestLink {
 
 /// Turns an HTTP connection to the control port into a connection to a port on the sandbox's loopback.
 pub async fn bridge(
-    sender: &mut SendRequest<Empty<Bytes>>,
+    sender: &mut Sender<Empty<Bytes>>,
     port: u16,
     token: Option<&Secret>,
 ) -> io::Result<hyper::upgrade::Upgraded> {
@@ -100,7 +99,7 @@ pub async fn bridge(
     }
     let request = request.body(Empty::<Bytes>::new()).map_err(io::Error::other)?;
     let bridged = async {
-        let response = sender.send_request(request).await.map_err(io::Error::other)?;
+        let response = sender.send(request).await?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return Err(io::Error::new(io::ErrorKind::ConnectionRefused, format!("bridge: {}", response.status())));
         }
@@ -164,9 +163,15 @@ mod tests {
     #[tokio::test]
     async fn responses_are_bounded() {
         let dir = tempfile::tempdir().unwrap();
-        let (link, _told) = guest(&dir, &[&answer("x".repeat(100).as_str()), "nonsense\r\n\r\n", &answer("{}")]);
+        let informational = "HTTP/1.1 100 Continue\r\n\r\n";
+        let (few, many) = (informational.repeat(3) + &answer("[]"), informational.repeat(5000) + &answer("[]"));
+        let too_large = answer("x".repeat(100).as_str());
+        let (link, _told) = guest(&dir, &[&too_large, "nonsense\r\n\r\n", &answer("{}"), &few, &many]);
         assert!(link.journal(99).await.is_err());
         assert!(!link.is_healthy().await);
         assert!(link.activity().await.is_err());
+        assert_eq!(link.journal(10).await.unwrap(), "[]");
+        let error = link.journal(10).await.unwrap_err();
+        assert_eq!(error.to_string(), "it sent more than 64 informational (1xx) responses");
     }
 }

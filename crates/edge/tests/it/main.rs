@@ -1,6 +1,7 @@
 //! The edge against a fake guest and servers on loopback.
 
 mod ending;
+mod hostile;
 mod leftovers;
 mod ports;
 mod routing;

@@ -190,7 +190,7 @@ impl World {
         Box { id, address, guest: counter.clone(), control: counter, _guest: [task, idle], _dir: dir }
     }
 
-    fn insert(&self, id: SandboxId, link: GuestLink, traffic: Traffic) {
+    pub(crate) fn insert(&self, id: SandboxId, link: GuestLink, traffic: Traffic) {
         self.directory.insert(Route {
             access_token: Some(Secret::new(format!("token-of-{id}"))),
             id,
