@@ -64,6 +64,9 @@ fn table(addressing: &Addressing, offline: &[u32], beyond: &[u32], counting: Cou
     let offline =
         if offline.is_empty() { String::new() } else { format!("    elements = {{ {} }}\n", offline.join(", ")) };
     let closed = closed_to_sandboxes().iter().map(Prefix::to_string).collect::<Vec<_>>().join(", ");
+    // Other users of this machine come through the edge, which asks for the token of a sandbox's ports.
+    let own_uid = rustix::process::geteuid().as_raw();
+    let allowed = if own_uid == 0 { "0".to_owned() } else { format!("0, {own_uid}") };
     // A rejected connection fails at once; a dropped one would time out after two minutes.
     let refuse = "reject with icmpx admin-prohibited";
     let mut text = format!("table inet {name}\ndelete table inet {name}\ntable inet {name} {{\n");
@@ -133,6 +136,10 @@ fn table(addressing: &Addressing, offline: &[u32], beyond: &[u32], counting: Cou
 {hush}    ip daddr {dns} udp dport 53 accept
     ip daddr {dns} tcp dport 53 accept
     {refuse}
+  }}
+  chain from_host {{
+    type filter hook output priority filter; policy accept;
+    oifname {ours} meta skuid != {{ {allowed} }} {refuse}
   }}
   chain nat {{
     type nat hook postrouting priority srcnat; policy accept;

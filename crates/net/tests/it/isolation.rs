@@ -108,6 +108,27 @@ fn sandboxes_are_unreachable_from_outside() {
     });
 }
 
+/// The edge asks for the token of a sandbox's ports; another user's program must not go around it.
+#[test]
+fn other_users_of_the_host_do_not_reach_sandboxes() {
+    on_machine(async |machine| {
+        let network = machine.open().await;
+        let slot = network.acquire(true).await.unwrap();
+        let port = listen(&slot.netns, Ipv4Addr::UNSPECIFIED).await;
+        let (address, gateway) = (slot.address, slot.gateway);
+        let connect = |user: &str| {
+            sh(&format!("setpriv {user} bash -c 'read -r l </dev/tcp/{address}/{port}; echo $l' 2>&1 || true"))
+        };
+        assert_eq!(connect("--reuid=0").trim(), gateway.to_string());
+        let nobody = connect("--reuid=65534 --clear-groups");
+        assert!(nobody.contains("No route to host") || nobody.contains("Permission denied"), "{nobody}");
+        // Root in a user namespace of its own is still that user.
+        let mapped = connect("--reuid=65534 --clear-groups unshare --user --map-root-user");
+        assert!(!mapped.contains(&gateway.to_string()), "{mapped}");
+        network.close().await.unwrap();
+    });
+}
+
 #[test]
 fn forged_sources_are_dropped() {
     on_machine(async |machine| {
