@@ -1,10 +1,12 @@
 //! System calls allowed inside a sandbox: an allow-list similar to that of container runtimes, but stricter.
 //!
-//! Three programs are stacked, because each can refuse in only one way. The first allows the listed calls and returns
-//! `EPERM` for the rest. The second returns `ENOSYS` for `clone3` (its flags cannot be inspected, and libraries then
-//! fall back to `clone`) and for calls newer than this list, so that programs fall back too. The third returns
-//! `EAFNOSUPPORT` for the sockets that the first refuses, because `sudo` and others then assume a kernel without them,
-//! and continue. Foreign architectures (32-bit, x32) are killed.
+//! Three programs are stacked. The first allows the listed calls and returns `EPERM` for the rest. The second returns
+//! `ENOSYS` for `clone3` (its flags cannot be inspected, and libraries then fall back to `clone`), for asynchronous I/O
+//! (the machine has one table of it, which one sandbox could fill) and for calls newer than this list, so that programs
+//! fall back too. The third (`arguments.rs`) looks into `ioctl` and `socket`. Foreign architectures (32-bit, x32) are
+//! killed.
+
+mod arguments;
 
 use std::collections::BTreeMap;
 
@@ -34,12 +36,11 @@ impl Filters {
         };
         let errno = |number: i32| SeccompAction::Errno(number.unsigned_abs());
         let allowed = allowed().map_err(|e| unsupported(&e))?;
-        let sockets = refused_sockets().map_err(|e| unsupported(&e))?;
         Ok(Self {
             programs: [
                 program(allowed, errno(libc::EPERM), SeccompAction::Allow)?,
                 program(absent(), SeccompAction::Allow, errno(libc::ENOSYS))?,
-                program(sockets, SeccompAction::Allow, errno(libc::EAFNOSUPPORT))?,
+                arguments::program(),
             ],
         })
     }
@@ -62,9 +63,20 @@ const NEWER: std::ops::Range<i64> = 463..520;
 
 fn absent() -> Rules {
     let mut rules: Rules = NEWER.map(|number| (number, Vec::new())).collect();
-    rules.insert(libc::SYS_clone3, Vec::new());
+    for call in ABSENT {
+        rules.insert(call, Vec::new());
+    }
     rules
 }
+
+const ABSENT: [i64; 6] = [
+    libc::SYS_clone3,
+    libc::SYS_io_setup,
+    libc::SYS_io_submit,
+    libc::SYS_io_getevents,
+    libc::SYS_io_cancel,
+    libc::SYS_io_destroy,
+];
 
 /// Flags of `clone` and `unshare` that create namespaces.
 const NAMESPACES: u64 = (libc::CLONE_NEWNS
@@ -76,21 +88,8 @@ const NAMESPACES: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWNET) as u64;
 const CLONE_NEWTIME: u64 = 0x80;
 
-/// Socket families that are allowed without restrictions.
-const FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
-
 fn argument(index: u8, op: Op, value: i32) -> Result<Condition, seccompiler::BackendError> {
     Condition::new(index, Len::Dword, op, u64::from(value.unsigned_abs()))
-}
-
-/// The sockets that [`allowed`] does not list.
-fn refused_sockets() -> Result<Rules, seccompiler::BackendError> {
-    let mut other = vec![argument(0, Op::Ne, libc::AF_NETLINK)?];
-    for family in FAMILIES {
-        other.push(argument(0, Op::Ne, family)?);
-    }
-    let netlink = vec![argument(0, Op::Eq, libc::AF_NETLINK)?, argument(2, Op::Ne, libc::NETLINK_ROUTE)?];
-    Ok(Rules::from([(libc::SYS_socket, vec![Rule::new(other)?, Rule::new(netlink)?])]))
 }
 
 fn allowed() -> Result<Rules, seccompiler::BackendError> {
@@ -100,17 +99,7 @@ fn allowed() -> Result<Rules, seccompiler::BackendError> {
     rules.insert(libc::SYS_clone, vec![no_namespaces(NAMESPACES)?]);
     rules.insert(libc::SYS_unshare, vec![no_namespaces(NAMESPACES | CLONE_NEWTIME)?]);
 
-    let mut sockets = Vec::new();
-    for family in FAMILIES {
-        sockets.push(Rule::new(vec![argument(0, Op::Eq, family)?])?);
-    }
-    sockets.push(Rule::new(vec![argument(0, Op::Eq, libc::AF_NETLINK)?, argument(2, Op::Eq, libc::NETLINK_ROUTE)?])?);
-    rules.insert(libc::SYS_socket, sockets);
     rules.insert(libc::SYS_socketpair, vec![Rule::new(vec![argument(0, Op::Eq, libc::AF_UNIX)?])?]);
-
-    // Injecting terminal input would let a program inside type commands on the terminal of the user attached to it.
-    let not = |value: u64| Condition::new(1, Len::Dword, Op::Ne, value);
-    rules.insert(libc::SYS_ioctl, vec![Rule::new(vec![not(libc::TIOCSTI)?, not(libc::TIOCLINUX)?])?]);
 
     let mut personalities = Vec::new();
     for value in [0, 0x0008, 0x0004_0000, 0x0002_0000, 0x0002_0008, 0xffff_ffff_u64] {
@@ -139,8 +128,8 @@ const ALLOWED: &[i64] = calls! {
     SYS_geteuid SYS_getgid SYS_getgroups SYS_getitimer SYS_getpeername SYS_getpgid SYS_getpgrp SYS_getpid SYS_getppid
     SYS_getpriority SYS_getrandom SYS_getresgid SYS_getresuid SYS_getrlimit SYS_get_robust_list SYS_getrusage
     SYS_getsid SYS_getsockname SYS_getsockopt SYS_get_thread_area SYS_gettid SYS_gettimeofday SYS_getuid SYS_getxattr
-    SYS_inotify_add_watch SYS_inotify_init SYS_inotify_init1 SYS_inotify_rm_watch SYS_io_cancel SYS_io_destroy
-    SYS_io_getevents SYS_ioprio_get SYS_ioprio_set SYS_io_setup SYS_io_submit SYS_kill SYS_landlock_add_rule
+    SYS_inotify_add_watch SYS_inotify_init SYS_inotify_init1 SYS_inotify_rm_watch SYS_ioctl SYS_ioprio_get
+    SYS_ioprio_set SYS_kill SYS_landlock_add_rule
     SYS_landlock_create_ruleset SYS_landlock_restrict_self SYS_lchown SYS_lgetxattr SYS_link SYS_linkat SYS_listen
     SYS_listxattr SYS_llistxattr SYS_lremovexattr SYS_lseek SYS_lsetxattr SYS_lstat SYS_madvise
     SYS_membarrier SYS_memfd_create SYS_memfd_secret SYS_mincore SYS_mkdir SYS_mkdirat SYS_mknod SYS_mknodat SYS_mlock
@@ -160,7 +149,7 @@ const ALLOWED: &[i64] = calls! {
     SYS_setfsgid SYS_setfsuid SYS_setgid SYS_setgroups SYS_setitimer SYS_setpgid SYS_setpriority SYS_setregid
     SYS_setresgid SYS_setresuid SYS_setreuid SYS_setrlimit SYS_set_robust_list SYS_setsid SYS_setsockopt
     SYS_set_thread_area SYS_set_tid_address SYS_setuid SYS_setxattr SYS_shmat SYS_shmctl SYS_shmdt SYS_shmget
-    SYS_shutdown SYS_sigaltstack SYS_signalfd SYS_signalfd4 SYS_splice SYS_stat SYS_statfs SYS_statx SYS_symlink
+    SYS_shutdown SYS_sigaltstack SYS_signalfd SYS_signalfd4 SYS_socket SYS_splice SYS_stat SYS_statfs SYS_statx SYS_symlink
     SYS_symlinkat SYS_sync SYS_sync_file_range SYS_syncfs SYS_sysinfo SYS_tee SYS_tgkill SYS_time SYS_timer_create
     SYS_timer_delete SYS_timer_getoverrun SYS_timer_gettime SYS_timer_settime SYS_timerfd_create SYS_timerfd_gettime
     SYS_timerfd_settime SYS_times SYS_tkill SYS_truncate SYS_umask SYS_uname SYS_unlink SYS_unlinkat SYS_utime
