@@ -23,8 +23,8 @@ use crate::users::{self, Account};
 use crate::{open, path, pty};
 
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// When the sandbox runs out of memory, the kernel kills commands before the daemon.
-const OOM_SCORE: &[u8] = b"500";
+/// When the sandbox runs out of memory, the kernel kills commands before the daemon, which has 400 from the launcher.
+const OOM_SCORE: &[u8] = b"900";
 /// The kernel's default limit is about 2 MiB; a request is far smaller.
 const MAX_ARGS: usize = 1 << 20;
 const MAX_ENV: usize = 1 << 20;

@@ -28,6 +28,8 @@ fn main() {
         ("kcore", "/proc/kcore"),
         ("keys", "/proc/keys"),
         ("kallsyms", "/proc/kallsyms"),
+        ("oom_score", "/proc/self/oom_score_adj"),
+        ("namespaces", "/proc/sys/user/max_user_namespaces"),
     ] {
         tell(name, fs::read_to_string(path).unwrap_or_else(|e| format!("error {e}")));
     }
@@ -56,6 +58,12 @@ fn main() {
     for path in ["/volumes/fixed/hello", "/volumes/shared/hello"] {
         tell(&format!("read {path}"), fs::read_to_string(path).unwrap_or_else(|e| errno_name(e.raw_os_error())));
     }
+    let mut terminals = Vec::new();
+    while let Ok(terminal) = OpenOptions::new().read(true).write(true).open("/dev/ptmx") {
+        terminals.push(terminal);
+    }
+    tell("terminals", terminals.len().to_string());
+    drop(terminals);
     tell("exists /sys/class", fs::exists("/sys/class").unwrap_or(true).to_string());
     let root = CString::new("/").unwrap_or_default();
     // SAFETY: plain system calls whose arguments are constants or valid for the call; all are expected to be refused.
@@ -67,6 +75,16 @@ fn main() {
         tell("socket netfilter", result(libc::socket(libc::AF_NETLINK, libc::SOCK_RAW, 12).into()));
         tell("socket route", result(libc::socket(libc::AF_NETLINK, libc::SOCK_RAW, 0).into()));
         tell("socket inet", result(libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0).into()));
+        tell("socket mptcp", result(libc::socket(libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_MPTCP).into()));
+        tell("socket raw", result(libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP).into()));
+        let mut context: libc::c_ulong = 0;
+        tell("io_setup", result(libc::syscall(libc::SYS_io_setup, 1, &raw mut context)));
+        let directory = libc::open(c"/".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        // BTRFS_IOC_SUBVOL_CREATE and FS_IOC_GETFLAGS.
+        let mut request = [0_u8; 4096];
+        tell("ioctl subvolume", result(libc::ioctl(directory, 0x5000_940e, request.as_mut_ptr()).into()));
+        tell("ioctl flags", result(libc::ioctl(directory, 0x8008_6601, request.as_mut_ptr()).into()));
+        libc::close(directory);
         tell("bpf", result(libc::syscall(libc::SYS_bpf, 0, 0, 0)));
         tell("io_uring", result(libc::syscall(libc::SYS_io_uring_setup, 1, 0)));
         tell("newer", result(libc::syscall(libc::SYS_mseal + 8, 0, 0)));
@@ -93,6 +111,8 @@ fn errno_name(errno: Option<i32>) -> String {
         Some(libc::EAFNOSUPPORT) => "EAFNOSUPPORT".into(),
         Some(libc::EROFS) => "EROFS".into(),
         Some(libc::EACCES) => "EACCES".into(),
+        Some(libc::ENOTTY) => "ENOTTY".into(),
+        Some(libc::EPROTONOSUPPORT) => "EPROTONOSUPPORT".into(),
         Some(libc::ENOENT) => "ENOENT".into(),
         other => format!("{other:?}"),
     }

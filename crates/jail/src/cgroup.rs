@@ -2,6 +2,7 @@
 //! has its own hierarchy; a version 2 hierarchy without controllers may be mounted too, and can kill a whole group.
 
 mod freezer;
+mod totals;
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -148,8 +149,7 @@ impl Cgroups {
         };
         // Optional files: not every kernel has swap accounting.
         let try_put = |controller: &str, file: &str, value: &str| match put(controller, file, value) {
-            Err(Error::Path { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(()),
-            Err(Error::Path { source, .. }) if source.kind() == ErrorKind::PermissionDenied => Ok(()),
+            Err(Error::Path { source, .. }) if totals::is_absent(source.kind()) => Ok(()),
             other => other,
         };
         put("pids", "pids.max", &limits.pids.to_string())?;
@@ -160,6 +160,12 @@ impl Cgroups {
         } else {
             put("cpu", "cpu.cfs_period_us", &PERIOD_USEC.to_string())?;
             put("cpu", "cpu.cfs_quota_us", &quota.to_string())?;
+            let sockets = totals::socket_memory(u64::from(limits.memory_mb) << 20).to_string();
+            match try_put("memory", "memory.kmem.tcp.limit_in_bytes", &sockets) {
+                // Sockets hold more at the moment; the earlier limit stays.
+                Err(Error::Path { source, .. }) if source.kind() == ErrorKind::ResourceBusy => {}
+                other => other?,
+            }
             // One limit must never exceed the other, so the order depends on the direction.
             match put("memory", "memory.limit_in_bytes", &memory) {
                 Err(Error::Path { source, .. }) if source.kind() == ErrorKind::InvalidInput => {

@@ -6,6 +6,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat, symlinkat};
 use rustix::mount::MountAttrFlags;
 
 use crate::error::{During, Error};
+use crate::machine::TERMINALS;
 use crate::root::{INERT, attach, copy_tree, directory, filesystem};
 
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -38,7 +39,9 @@ pub(crate) fn mount(root: BorrowedFd<'_>, shm_bytes: u64) -> Result<OwnedFd, Err
         let place = directory(&dev, name)?;
         attach(filesystem(kind, options, attributes)?, place).during(kind)
     };
-    let terminals = [("newinstance", ""), ("ptmxmode", "0666"), ("mode", "0620"), ("gid", "5")];
+    // The machine has a limit too, which one sandbox could use up.
+    let most = TERMINALS.to_string();
+    let terminals = [("newinstance", ""), ("ptmxmode", "0666"), ("mode", "0620"), ("gid", "5"), ("max", &most)];
     below("pts", "devpts", &terminals, no_programs)?;
     below("shm", "tmpfs", &[("mode", "1777"), ("size", &size)], INERT)?;
     below("mqueue", "mqueue", &[], INERT)?;

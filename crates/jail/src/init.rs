@@ -14,7 +14,7 @@ use rustix::thread::{Gid, Uid};
 use crate::error::{During, Error};
 use crate::plan::{MountSpec, Plan, RootSpec};
 use crate::root::{INERT, attach, copy_tree, directory, directory_at, file, filesystem, make_read_only, within};
-use crate::{capabilities, channel, device, kernel, procfs, seccomp, sysfs};
+use crate::{capabilities, channel, device, kernel, machine, procfs, seccomp, sysfs};
 
 /// Descriptors that the guest inherits; see [`crate::plan::GuestFds`].
 pub(crate) struct GuestFiles<'a> {
@@ -70,6 +70,8 @@ fn prepare(plan: &Plan, mounts: &[OwnedFd], filters: &seccomp::Filters) -> Resul
     rustix::process::setsid().during("start a session")?;
     kernel::unshare_cgroup().during("enter a cgroup namespace")?;
     rustix::system::sethostname(plan.id.as_str().as_bytes()).during("set the host name")?;
+
+    restrict_user_namespace()?;
 
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE).during("make mounts private")?;
     let [template, disk, staging] = ["template", "disk", "root"].map(|name| {
@@ -151,6 +153,22 @@ fn files(plan: &Plan) -> Result<OwnedFd, Error> {
             .during("write a small file")?;
     }
     Ok(files)
+}
+
+/// Limits of the user namespace, which only its creator may raise again: no namespaces below it, and inotify instances
+/// per sandbox also where the machine counts all of them as root's. Uses the host's `/proc`.
+fn restrict_user_namespace() -> Result<(), Error> {
+    let limits = [("max_user_namespaces", 0), ("max_inotify_instances", machine::INOTIFY_INSTANCES)];
+    for (name, most) in limits {
+        let path = format!("/proc/sys/user/{name}");
+        match std::fs::write(&path, most.to_string()) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::Path { action: "write", path: path.into(), source });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn limits() -> Result<(), Error> {

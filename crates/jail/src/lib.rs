@@ -6,6 +6,7 @@ pub mod capabilities;
 pub mod cgroup;
 pub mod error;
 pub mod launcher;
+pub mod machine;
 pub mod plan;
 pub mod process;
 pub mod seccomp;

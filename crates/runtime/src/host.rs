@@ -6,6 +6,7 @@
 //! taken.
 
 mod instance;
+mod machine;
 mod parts;
 mod record;
 mod teardown;
@@ -44,6 +45,8 @@ pub struct HostConfig {
     pub spare_slots: usize,
     /// Where DNS queries of sandboxes go; empty for the host's resolvers.
     pub resolvers: Vec<SocketAddr>,
+    /// Memory that sandboxes leave to the rest of the machine, bytes; 0 for a share of it.
+    pub reserved_memory: u64,
     /// Runs the network's tasks.
     pub supervisor: Supervisor,
 }
@@ -65,6 +68,7 @@ impl Host {
         let records = Records::open(&instance.run_dir)?;
         instance.make_staging()?;
         let cgroups = Cgroups::open(&format!("cabana-{}", instance.name)).map_err(Error::Jail)?;
+        machine::prepare(&cgroups, config.reserved_memory);
         let in_use: Vec<u32> = records.list()?.into_iter().map(|(_, record)| record.slot).collect();
         let network = Network::open(
             NetworkConfig {

@@ -111,6 +111,8 @@ pub struct Limits {
     pub max_team_sandboxes: u32,
     /// Maximum number of snapshots of one team.
     pub max_team_snapshots: u32,
+    /// Memory that sandboxes together leave to the rest of the machine, MiB; 0 for a share of it.
+    pub reserved_memory_mb: u32,
 }
 
 /// Network of sandboxes.
@@ -365,6 +367,7 @@ impl Config {
             ("limits.ready_seconds", limits.ready_seconds, 1..=3600, false),
             ("limits.max_team_sandboxes", limits.max_team_sandboxes, 1..=10_000_000, false),
             ("limits.max_team_snapshots", limits.max_team_snapshots, 0..=1_000_000, false),
+            ("limits.reserved_memory_mb", limits.reserved_memory_mb, 64..=67_108_864, true),
             ("network.spare_slots", self.network.spare_slots, 0..=256, false),
             ("metrics.interval_seconds", self.metrics.interval_seconds, 1..=3600, false),
             ("builds.max_upload_mb", self.builds.max_upload_mb, 1..=1_048_576, false),

@@ -73,6 +73,7 @@ pub async fn serve(
         data_dir: config.data_dir.clone(),
         spare_slots: config.network.spare_slots as usize,
         resolvers: config.network.resolvers.iter().map(|ip| SocketAddr::new(*ip, DNS_PORT)).collect(),
+        reserved_memory: u64::from(config.limits.reserved_memory_mb) << 20,
         supervisor: supervisor.clone(),
     };
     let host = Arc::new(Host::open(host, Arc::new(pool.clone())).await.map_err(machine)?);

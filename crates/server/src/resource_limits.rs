@@ -114,6 +114,7 @@ mod tests {
             ready_seconds: 60,
             max_team_sandboxes: 10,
             max_team_snapshots: 10,
+            reserved_memory_mb: 0,
         }
     }
 

@@ -96,6 +96,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     let data_dir = args.data_dir.clone();
     let mut facts = tokio::task::spawn_blocking(move || {
         let mut facts = machine::facts();
+        facts.extend(cabana_jail::machine::facts());
         facts.extend(cabana_net::facts().into_iter().map(network));
         facts.extend(cabana_storage::pool::facts(&data_dir));
         facts

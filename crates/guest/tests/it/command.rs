@@ -123,7 +123,7 @@ fn users_and_their_environment() {
     let done = guest.stream("process.Process/Start", &[("authorization", &user)], &message).finish();
     let text = done.stdout();
     let expected =
-        "65534\n65534\nnobody nobody /nonexistent override true iabcdefghij0123456789 x\n0022\n0\n500\n4\nleader\n";
+        "65534\n65534\nnobody nobody /nonexistent override true iabcdefghij0123456789 x\n0022\n0\n900\n4\nleader\n";
     assert_eq!(text, expected, "{}", String::from_utf8_lossy(&done.stderr));
 
     let done = guest.command_with(&[("authorization", &basic("nope"))], &json!({}), "id").finish();

@@ -37,6 +37,8 @@ pub fn main(guest: &[u8]) -> Result<(), Error> {
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     // Signals of the server's terminal must not reach the launcher: it exits when the server does.
     rustix::process::setsid().during("start a session").or_else(|_| Ok::<_, Error>(rustix::process::getpid()))?;
+    // Best effort: some machines do not grant the capability; the server says so.
+    let _ = process::survive_memory_shortage();
     let server = std::io::stdin();
     let mut launcher = Process {
         guest: sealed_copy(guest)?,
@@ -213,6 +215,8 @@ fn release(plan: &Plan, pending: &Pending, directories: &[BorrowedFd<'_>]) -> Re
     for map in ["uid_map", "gid_map"] {
         write(Path::new(&format!("/proc/{pid}/{map}")), &plan.uids.map())?;
     }
+    // From here, where the capability counts: what is inside cannot lower it.
+    write(Path::new(&format!("/proc/{pid}/oom_score_adj")), &process::SANDBOX_OOM_SCORE.to_string())?;
     for cgroup in &plan.cgroups {
         write(&cgroup.path.join("cgroup.procs"), &pid.to_string())?;
     }

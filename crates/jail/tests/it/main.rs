@@ -146,8 +146,8 @@ fn inside() {
     is("resolv_conf", "nameserver 100.96.0.1");
     is("Seccomp", "2");
     is("Groups", "");
-    is("CapBnd", "00000000a80425fb");
-    is("CapEff", "00000000a80425fb");
+    is("CapBnd", "00000000800425fb");
+    is("CapEff", "00000000800425fb");
     // Empty, or missing on this kernel.
     for masked in ["kcore", "keys", "kallsyms"] {
         assert!(
@@ -162,7 +162,14 @@ fn inside() {
     for refused in ["socket alg", "socket packet", "socket netfilter"] {
         is(refused, "EAFNOSUPPORT");
     }
-    for absent in ["clone3", "newer"] {
+    is("socket raw", "EPERM");
+    is("socket mptcp", "EPROTONOSUPPORT");
+    is("ioctl subvolume", "ENOTTY");
+    assert_ne!(seen["ioctl flags"], "ENOTTY");
+    is("terminals", "256");
+    is("oom_score", "400");
+    is("namespaces", "0");
+    for absent in ["clone3", "newer", "io_setup"] {
         is(absent, "ENOSYS");
     }
     for allowed in ["socket route", "socket inet", "write /dev/null", "write /dev/ptmx", "write /written-inside"] {
@@ -274,4 +281,21 @@ fn an_image_whose_directories_are_links_stays_confined() {
     assert!(error.contains("start the guest"), "{error}");
     assert_eq!(fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap(), before);
     assert!(image.path().join("proc").is_symlink(), "the image itself is never written");
+}
+
+#[test]
+fn all_sandboxes_together_are_limited() {
+    use cabana_jail::machine::Totals;
+    let world = World::new(7);
+    let totals = Totals { pids: 100, memory: 300 << 20, socket_memory: 64 << 20 };
+    assert!(world.cgroups.set_totals(totals).is_empty());
+    let limits = world.cgroups.totals();
+    assert_eq!((limits.pids, limits.memory), (100, 300 << 20));
+    if world.cgroups.version() == 1 {
+        assert_eq!(limits.socket_memory, 64 << 20);
+        let dir = world.cgroups.create(&world.id, Resources::default()).unwrap();
+        let memory = dir.iter().find(|dir| dir.shown_as == "memory").unwrap();
+        let sockets = fs::read_to_string(memory.path.join("memory.kmem.tcp.limit_in_bytes")).unwrap();
+        assert_eq!(sockets.trim(), (64_u64 << 20).to_string(), "a sixteenth of its memory");
+    }
 }

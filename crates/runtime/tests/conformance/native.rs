@@ -55,8 +55,13 @@ pub(crate) async fn fixture() -> Fixture {
 }
 
 async fn open(data: &Path, pool: &Pool) -> (Arc<Host>, Isolations) {
-    let config =
-        HostConfig { data_dir: data.to_owned(), spare_slots: 1, resolvers: Vec::new(), supervisor: Supervisor::new() };
+    let config = HostConfig {
+        data_dir: data.to_owned(),
+        spare_slots: 1,
+        resolvers: Vec::new(),
+        reserved_memory: 0,
+        supervisor: Supervisor::new(),
+    };
     let host = Arc::new(Host::open(config, Arc::new(pool.clone())).await.unwrap());
     let config = NativeConfig { program: example("conformance_launcher"), guest: Some(example("conformance_guest")) };
     let native = Native::open(&config, Arc::clone(&host)).unwrap();
