@@ -10,6 +10,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use cabana_fs::space::{Reservation, Space};
 use rustix::fs::FlockOperation;
 
 use crate::digest::{Digest, Hasher};
@@ -29,6 +30,8 @@ struct Shared {
     complete: PathBuf,
     partial: PathBuf,
     origins: PathBuf,
+    /// Where blobs have to fit.
+    space: Space,
     /// Pinned blobs with their number of pins.
     pinned: Mutex<HashMap<Digest, usize>>,
 }
@@ -54,8 +57,13 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> E
 }
 
 impl Blobs {
-    /// Opens or creates the store in `directory`, and removes files of interrupted writes.
+    /// Opens or creates the store in `directory`, and removes files of interrupted writes. It may take any space.
     pub fn open(directory: &Path) -> Result<Self> {
+        Self::open_within(directory, Space::unlimited())
+    }
+
+    /// Opens or creates the store in `directory`, whose blobs have to fit into a space.
+    pub fn open_within(directory: &Path, space: Space) -> Result<Self> {
         let [complete, partial, origins] = ["sha256", "partial", "origins"].map(|name| directory.join(name));
         for path in [&complete, &partial, &origins] {
             // Layers may be private.
@@ -70,7 +78,7 @@ impl Blobs {
                 fs::remove_file(&path).map_err(failed("remove", &path))?;
             }
         }
-        Ok(Self { shared: Arc::new(Shared { complete, partial, origins, pinned: Mutex::default() }) })
+        Ok(Self { shared: Arc::new(Shared { complete, partial, origins, space, pinned: Mutex::default() }) })
     }
 
     fn file(&self, digest: Digest) -> PathBuf {
@@ -102,14 +110,20 @@ impl Blobs {
         Ok(bytes)
     }
 
-    /// Starts writing a blob.
+    /// Starts writing a blob of unknown size.
     pub fn begin(&self) -> Result<Partial> {
+        self.begin_announced(0)
+    }
+
+    /// Starts writing a blob of a size that is reserved now.
+    pub fn begin_announced(&self, bytes: u64) -> Result<Partial> {
+        let space = self.shared.space.reserve(bytes).map_err(Error::io("store a blob"))?;
         let path = self.shared.partial.join(format!("{:016x}", rand::random::<u64>()));
         let file =
             File::options().read(true).write(true).create_new(true).open(&path).map_err(failed("create", &path))?;
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|error| failed("lock", &path)(error.into()))?;
-        Ok(Partial { file, path, hasher: Hasher::default(), length: 0, blobs: self.clone() })
+        Ok(Partial { file, path, hasher: Hasher::default(), length: 0, space, blobs: self.clone() })
     }
 
     /// Stores bytes, and pins them.
@@ -149,6 +163,11 @@ impl Blobs {
             partial.write(&buffer[..n])?;
         }
         partial.commit(what, expected)
+    }
+
+    /// An error if blobs of this many bytes do not fit.
+    pub(crate) fn check_space(&self, bytes: u64) -> Result<()> {
+        self.shared.space.reserve(bytes).map(drop).map_err(Error::io("store the image"))
     }
 
     /// Pins a blob, which may not exist yet.
@@ -216,12 +235,14 @@ pub struct Partial {
     path: PathBuf,
     hasher: Hasher,
     length: u64,
+    space: Reservation,
     blobs: Blobs,
 }
 
 impl Partial {
     /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.space.spend(bytes.len() as u64).map_err(Error::io("store a blob"))?;
         self.file.write_all(bytes).map_err(failed("write", &self.path))?;
         self.hasher.update(bytes);
         self.length += bytes.len() as u64;
@@ -302,6 +323,20 @@ mod tests {
         partial.commit("x", Some(wanted)).unwrap();
         assert_eq!(blobs.read(wanted, 100).unwrap(), b"wanted");
         assert_eq!((count(&directory.path().join("sha256")), count(&directory.path().join("partial"))), (2, 0));
+    }
+
+    #[test]
+    fn a_blob_that_does_not_fit_leaves_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let blobs = Blobs::open_within(directory.path(), Space::of(directory.path(), u64::MAX / 2).unwrap()).unwrap();
+        for error in [
+            blobs.begin_announced(1).map(drop).unwrap_err(),
+            blobs.put(b"some").map(drop).unwrap_err(),
+            blobs.check_space(1).unwrap_err(),
+        ] {
+            assert!(cabana_types::error::chain(&error).contains("the server's disk has no space"), "{error:?}");
+        }
+        assert_eq!((count(&directory.path().join("sha256")), count(&directory.path().join("partial"))), (0, 0));
     }
 
     #[test]

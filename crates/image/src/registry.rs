@@ -205,6 +205,9 @@ impl Registry {
         pins.push(blobs.pin(manifest.config.digest));
         pins.extend(layers.iter().map(|layer| blobs.pin(layer.digest)));
         let bytes = layers.iter().map(|layer| layer.size).sum();
+        let missing = layers.iter().filter(|layer| blobs.size(layer.digest).is_none()).map(|layer| layer.size).sum();
+        // Each blob is reserved when its download begins; this fails before the first.
+        blobs.check_space(missing)?;
         progress.report(&Event::Resolved { digest, layers: manifest.layers.len(), bytes });
 
         let sessions = &sessions;

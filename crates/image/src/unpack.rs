@@ -15,6 +15,7 @@ use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
 
 use cabana_archive::{Profile, Reader};
+use cabana_fs::space::{Reservation, Space};
 
 pub use crate::compression::Ratio;
 use crate::compression::{self, read_error};
@@ -36,6 +37,8 @@ pub struct Limits {
     pub ratio: Ratio,
     /// Owners from this number on become nobody, because sandboxes have no such id.
     pub ids: u32,
+    /// Where the content has to fit.
+    pub space: Space,
 }
 
 impl Default for Limits {
@@ -46,6 +49,7 @@ impl Default for Limits {
             depth: 256,
             ratio: Ratio { factor: 250, free: 256 << 20 },
             ids: 65_536,
+            space: Space::unlimited(),
         }
     }
 }
@@ -82,7 +86,8 @@ pub fn apply<R: Read + Send>(
 ) -> Result<Unpacked> {
     // Headers and padding come on top of the content.
     let limit = limits.bytes.saturating_add(limits.entries.saturating_mul(8 << 10));
-    let plain = Watched { inner: compression::open(reader, limits.ratio)?, left: limit, stop };
+    let space = limits.space.reserve(0).map_err(no_space)?;
+    let plain = Watched { inner: compression::open(reader, limits.ratio)?, left: limit, space, stop };
     let mut archive = Reader::new(HashingReader::new(plain), Profile::Layer);
     let mut placing = Placing::new(root, whiteouts, limits, stop)?;
     while let Some(entry) = archive.next_entry()? {
@@ -92,10 +97,11 @@ pub fn apply<R: Read + Send>(
     Ok(Unpacked { diff_id: archive.into_inner().finish(), bytes, entries, notes })
 }
 
-/// Fails when the caller cancels, or when the archive is far too large.
+/// Fails when the caller cancels, when the archive is far too large, or when the disk has no space for it.
 struct Watched<'a, R> {
     inner: R,
     left: u64,
+    space: Reservation,
     stop: &'a Stop,
 }
 
@@ -107,8 +113,13 @@ impl<R: Read> Read for Watched<'_, R> {
             .left
             .checked_sub(n as u64)
             .ok_or_else(|| io::Error::other(crate::Error::refused(b"", "it is larger than images may be")))?;
+        self.space.spend(n as u64).map_err(|error| io::Error::other(no_space(error)))?;
         Ok(n)
     }
+}
+
+fn no_space(source: io::Error) -> crate::Error {
+    crate::Error::Io { action: "unpack it", source }
 }
 
 /// The error of reading an entry's content.

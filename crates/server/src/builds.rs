@@ -18,10 +18,11 @@ mod spec;
 mod step_runner;
 mod sweep;
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cabana_fs::space::Space;
 use cabana_http::Timeouts;
 use cabana_image::blobs::Blobs;
 use cabana_image::sources::Sources;
@@ -66,8 +67,6 @@ pub struct Builds {
     timeouts: Timeouts,
     blobs: Blobs,
     files: Files,
-    /// Where contexts are unpacked.
-    work: PathBuf,
     /// Limits concurrent builds; others wait.
     turns: Semaphore,
     steps: Semaphore,
@@ -109,21 +108,15 @@ impl Builds {
         for build in &interrupted {
             tracing::warn!(%build, "a build was interrupted by the end of the previous server");
         }
-        let work = config.data_dir.join("work");
-        let (directory, uploads, images) =
-            (work.clone(), config.data_dir.join("files"), config.data_dir.join("images"));
+        let [work, uploads, images] = ["work", "files", "images"].map(|name| config.data_dir.join(name));
         let bytes = |mb: u32| u64::from(mb) << 20;
-        let room = Room {
-            one: bytes(config.builds.max_upload_mb),
-            team: bytes(config.builds.max_team_uploads_mb),
-            spare: lifecycle.pool().map_or(0, |pool| pool.spare()),
-        };
+        let room = Room { one: bytes(config.builds.max_upload_mb), team: bytes(config.builds.max_team_uploads_mb) };
+        let space = lifecycle.pool().map_or_else(Space::unlimited, |pool| pool.space().clone());
         let opened = tokio::task::spawn_blocking(move || {
-            make_empty(&directory)?;
-            Ok::<_, std::io::Error>((
-                Files::open(&uploads, room)?,
-                base::open_blobs(&images).map_err(std::io::Error::other)?,
-            ))
+            // Earlier versions unpacked contexts there.
+            remove(&work)?;
+            let blobs = Blobs::open_within(&images, space.clone()).map_err(std::io::Error::other)?;
+            Ok::<_, std::io::Error>((Files::open(&uploads, room, space)?, blobs))
         });
         let (files, blobs) =
             opened.await.map_err(std::io::Error::other).and_then(|opened| opened).map_err(Error::Builds)?;
@@ -135,7 +128,6 @@ impl Builds {
             timeouts: Timeouts { head: Some(ANSWER), ..Timeouts::default() },
             blobs,
             files,
-            work,
             turns: Semaphore::new(settings.concurrent as usize),
             steps: Semaphore::new(STEPS_AT_ONCE),
             layers: RwLock::default(),
@@ -283,13 +275,12 @@ impl Builds {
     }
 }
 
-/// Makes an empty directory that only the server may read.
-fn make_empty(path: &std::path::Path) -> std::io::Result<()> {
+/// Removes a directory, if it is there.
+fn remove(path: &Path) -> std::io::Result<()> {
     match std::fs::remove_dir_all(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
-    std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700).create(path)
 }
 
 /// Removes the tree that was made of a snapshot.

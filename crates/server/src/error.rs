@@ -360,9 +360,12 @@ fn refuse_launch(id: &SandboxId, source: &cabana_runtime::Error) -> ApiError {
 fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
-        if error
-            .downcast_ref::<std::io::Error>()
-            .is_some_and(|e| matches!(e.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded))
+        let full = |e: &std::io::Error| {
+            matches!(e.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+        };
+        let no_space = |e: &cabana_storage::Error| matches!(e, cabana_storage::Error::NoSpace { .. });
+        if error.downcast_ref::<std::io::Error>().is_some_and(full)
+            || error.downcast_ref::<cabana_storage::Error>().is_some_and(no_space)
         {
             return true;
         }

@@ -11,6 +11,7 @@ mod image;
 mod layer;
 mod setup;
 mod snapshot;
+mod space;
 mod tree;
 
 use std::collections::{HashMap, VecDeque};
@@ -22,6 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use cabana_fs::beneath::{self, Resolve};
+use cabana_fs::space::Space;
 use cabana_jail::btrfs::{self, QuotaState};
 use cabana_types::{BuildId, SandboxId};
 use rustix::fs::{Mode, OFlags, chmodat, mkdirat};
@@ -60,7 +62,8 @@ pub enum PoolKind {
 /// How to set up a pool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PoolConfig {
-    /// Bytes of the image, if one is created. It is sparse: only what is used takes space. Default: 80 % of the free space.
+    /// Bytes of the image, if one is created. It is sparse: only what is used takes space. Default: 80 % of the
+    /// free space.
     pub image_size: Option<u64>,
     /// The kind of pool.
     pub kind: PoolKind,
@@ -89,8 +92,10 @@ struct Inner {
     kind: Kind,
     /// The directory around the pool: the free space of its filesystem is the real limit.
     data: OwnedFd,
-    /// Nothing new is created when less than this is free.
-    reserve: u64,
+    /// For files beside the pool, on the filesystem around it.
+    space: Space,
+    /// For files in the pool.
+    space_inside: Space,
     sandboxes: OwnedFd,
     templates: OwnedFd,
     snapshots: OwnedFd,
@@ -202,7 +207,7 @@ impl Pool {
     /// Begins a build.
     pub async fn begin_build(&self, build: &BuildId) -> Result<NewTree, Error> {
         let (pool, name) = (Arc::clone(&self.inner), build.to_string());
-        blocking(move || NewTree::make(pool, TreeDir::Templates, name, None)).await
+        blocking(move || NewTree::make(pool, TreeDir::Templates, name, None, None)).await
     }
 
     /// Deletes a build, if it is there. No sandbox may be using it.
@@ -250,21 +255,6 @@ impl Inner {
             TreeDir::Templates => &self.templates,
             TreeDir::Layers => &self.layers,
         }
-    }
-
-    /// When the filesystem around an image is full, writes that succeeded inside are lost and the pool becomes read-only:
-    /// stop well before that.
-    fn check_space(&self) -> Result<(), Error> {
-        let free = self.free_around(&self.data)?;
-        if free < self.reserve {
-            return Err(Error::NoSpace { path: self.path.clone(), free, reserve: self.reserve });
-        }
-        Ok(())
-    }
-
-    fn free_around(&self, fd: &OwnedFd) -> Result<u64, Error> {
-        let space = rustix::fs::fstatvfs(fd).map_err(at("look at", &self.path))?;
-        Ok(space.f_bavail.saturating_mul(space.f_frsize))
     }
 
     fn create_disk(&self, id: &str, limit: u64) -> Result<Disk, Error> {

@@ -128,8 +128,8 @@ impl Download<'_> {
     }
 
     async fn begin(&self) -> Result<Partial> {
-        let blobs = self.blobs.clone();
-        blocking(move || blobs.begin()).await
+        let (blobs, size) = (self.blobs.clone(), self.descriptor.size);
+        blocking(move || blobs.begin_announced(size)).await
     }
 
     async fn commit(&self, partial: Partial) -> Result<()> {

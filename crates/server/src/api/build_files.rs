@@ -162,7 +162,7 @@ impl From<ReceiveError> for ApiError {
                 Self::invalid("What was sent is not a tar archive, neither plain nor packed with gzip or zstd")
             }
             ReceiveError::Busy => Self::new(ErrorCode::ServiceUnavailable, "Too many uploads are under way; try again"),
-            ReceiveError::NoSpace => disk_full(),
+            ReceiveError::NoSpace(_) => disk_full(),
             ReceiveError::Io(e)
                 if matches!(e.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded) =>
             {

@@ -1,6 +1,5 @@
 //! The base of a build: an image, a template, a sandbox's disk, or nothing.
 
-use cabana_image::blobs::Blobs;
 use cabana_image::manifest::Defaults;
 use cabana_image::registry::{Credentials, Event, Progress, PullLimits, Registry};
 use cabana_image::sources::Base;
@@ -82,7 +81,7 @@ impl BuildTask {
         let layer = Layer::of_key(Digest::of(b"scratch"));
         if !self.pool.has_tree(&layer.tree).await {
             let failed = |error: cabana_storage::Error| Failure::storage(BASE, &error);
-            self.pool.begin_layer(&layer.key.hex(), None).await.map_err(failed)?.commit().await.map_err(failed)?;
+            self.pool.begin_layer(&layer.key.hex(), None, 0).await.map_err(failed)?.commit().await.map_err(failed)?;
         }
         self.used(&layer);
         Ok(ResolvedBase { layer, defaults: Defaults::default(), is_template: false })
@@ -111,7 +110,7 @@ impl BuildTask {
             let cancel = CancellationToken::new();
             // Cancelling the build drops this.
             let _ends = cancel.clone().drop_guard();
-            let limits = PackLimits { bytes: self.unpack_limits().bytes, ..PackLimits::default() };
+            let limits = PackLimits { bytes: self.disk_bytes(), ..PackLimits::default() };
             let key = layer.key.hex();
             let merged = self.pool.layer_from_snapshot(&copy.id, &copy.build, &key, limits, &cancel).await;
             let merged = merged.map_err(|error| Failure::storage(BASE, &error))?;
@@ -171,7 +170,7 @@ impl BuildTask {
             Event::Blob { .. } => {}
             Event::Retry { what, reason } => log.warn(BASE, format!("trying {what} again: {reason}")),
         });
-        let total = self.unpack_limits().bytes;
+        let total = self.disk_bytes();
         let limits = PullLimits { total, time: self.time_left(), attempts: ATTEMPTS, ..PullLimits::default() };
         let image =
             registry.pull(reference, credentials, &self.builds.blobs, &limits, &progress).await.map_err(wrong)?;
@@ -182,7 +181,7 @@ impl BuildTask {
         self.log.info(BASE, format!("FROM {name}, which was uploaded"));
         let file = self.builds.files.path(&self.spec.team, archive);
         let (name, blobs, stop) = (name.to_owned(), self.builds.blobs.clone(), self.stop.clone());
-        let most = self.unpack_limits().bytes;
+        let most = self.disk_bytes();
         let image = self.blocking(BASE, move || layout::import(&file, Some(&name), &blobs, most, &stop)).await?;
         self.begin_with(image).await
     }
@@ -201,7 +200,7 @@ impl BuildTask {
 
     async fn assemble(&self, image: Image, layer: &Layer) -> Result<(), Failure> {
         let failed = |error: cabana_storage::Error| Failure::storage(BASE, &error);
-        let new = self.pool.begin_layer(&layer.key.hex(), None).await.map_err(failed)?;
+        let new = self.pool.begin_layer(&layer.key.hex(), None, self.disk_bytes()).await.map_err(failed)?;
         let root = new.open().map_err(failed)?;
         let (log, stop, limits) = (self.log.clone(), self.stop.clone(), self.unpack_limits());
         let assembled = self
@@ -219,11 +218,11 @@ impl BuildTask {
 
     /// Limit on the unpacked size: the size of the template's disk.
     pub(super) fn unpack_limits(&self) -> Limits {
-        Limits { bytes: u64::from(self.spec.resources.disk_mb) << 20, ..Limits::default() }
+        Limits { bytes: self.disk_bytes(), space: self.pool.space_inside().clone(), ..Limits::default() }
     }
-}
 
-/// Opens the store of images' blobs.
-pub(super) fn open_blobs(directory: &std::path::Path) -> Result<Blobs, cabana_image::Error> {
-    Blobs::open(directory)
+    /// The size of the template's disk, which bounds everything that a build unpacks.
+    pub(super) fn disk_bytes(&self) -> u64 {
+        u64::from(self.spec.resources.disk_mb) << 20
+    }
 }

@@ -152,8 +152,11 @@ impl BuildTask {
             Failure::new(label, format!("the uploaded files {hash:.80} cannot be read: {error}"))
         };
         let archive = self.builds.files.read(&self.spec.team, hash).map_err(missing)?;
-        let (work, limits, stop) = (self.builds.work.clone(), self.unpack_limits(), self.stop.clone());
-        self.blocking(label, move || Files::of_archive(archive, &work, &limits, &stop)).await
+        let failed = |error: cabana_storage::Error| Failure::storage(label, &error);
+        let scratch = self.pool.begin_scratch(self.disk_bytes()).await.map_err(failed)?;
+        let root = scratch.open().map_err(failed)?;
+        let (limits, stop) = (self.unpack_limits(), self.stop.clone());
+        self.blocking(label, move || Files::of_archive(archive, (scratch, root), &limits, &stop)).await
     }
 
     async fn make_of_dockerfile(
@@ -169,11 +172,8 @@ impl BuildTask {
             self.log.warn(BASE, format!("Dockerfile line {}: {}", note.line, note.text));
         }
         let context = match context {
-            Some(hash) => self.uploaded(hash, BASE).await?,
-            None => {
-                let (work, stop) = (self.builds.work.clone(), self.stop.clone());
-                self.blocking(BASE, move || Files::none(&work, &stop)).await?
-            }
+            Some(hash) => Arc::new(self.uploaded(hash, BASE).await?),
+            None => self.files_of(&self.begin_with_nothing().await?.layer, BASE).await?,
         };
         let mut bases = self.bases(&plan, credentials).await?;
         for base in bases.values_mut().filter(|base| base.is_template) {
@@ -186,7 +186,7 @@ impl BuildTask {
             None => Err(Failure::new(BASE, format!("{name} was not pulled"))),
         });
         let evaluated = evaluated?;
-        let layer = self.stages(&plan, &evaluated, &bases, Arc::new(context)).await?;
+        let layer = self.stages(&plan, &evaluated, &bases, context).await?;
         let last = evaluated.last().map(|stage| stage.defaults.clone()).unwrap_or_default();
         let inherited = match root_image(&plan, plan.stages.len().saturating_sub(1)) {
             Some(image) => bases.get(image).filter(|base| !base.is_template).map(|base| &base.defaults),

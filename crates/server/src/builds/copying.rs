@@ -1,13 +1,13 @@
 //! Copies files into a root filesystem from outside, by Docker's rules. Everything here blocks.
 
 use std::io::{Read, Seek, SeekFrom};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use cabana_archive::{Entry, Kind, Time, Writer};
 use cabana_image::dockerfile::{Context, ContextKind, ContextLimits, Copy, EPOCH, Ignore, Owner, Selection};
 use cabana_image::unpack::{self, Limits, Whiteouts};
 use cabana_image::{Error, Stop};
+use cabana_storage::NewTree;
 use rustix::fs::OFlags;
 
 use super::accounts::{is_directory, open_inside};
@@ -19,24 +19,18 @@ const DEPTH: usize = 128;
 #[derive(Debug)]
 pub(super) struct Files {
     context: Context,
-    _scratch: Option<tempfile::TempDir>,
+    _scratch: Option<NewTree>,
 }
 
 impl Files {
-    /// An uploaded archive, unpacked below `work`.
-    pub(super) fn of_archive(archive: std::fs::File, work: &Path, limits: &Limits, stop: &Stop) -> Result<Self, Error> {
-        let io = |source| Error::Io { action: "make room for a build context", source };
-        let scratch = tempfile::Builder::new().prefix("context-").tempdir_in(work).map_err(io)?;
-        let root = std::fs::File::open(scratch.path()).map_err(io)?;
+    /// An uploaded archive, unpacked into a tree of the pool, where a quota bounds it. The tree is removed with this.
+    pub(super) fn of_archive(
+        archive: std::fs::File,
+        (scratch, root): (NewTree, OwnedFd),
+        limits: &Limits,
+        stop: &Stop,
+    ) -> Result<Self, Error> {
         unpack::apply(archive, root.as_fd(), Whiteouts::Ignore, limits, stop)?;
-        Ok(Self { context: read(root.as_fd(), stop)?, _scratch: Some(scratch) })
-    }
-
-    /// No files.
-    pub(super) fn none(work: &Path, stop: &Stop) -> Result<Self, Error> {
-        let io = |source| Error::Io { action: "make room for a build context", source };
-        let scratch = tempfile::Builder::new().prefix("context-").tempdir_in(work).map_err(io)?;
-        let root = std::fs::File::open(scratch.path()).map_err(io)?;
         Ok(Self { context: read(root.as_fd(), stop)?, _scratch: Some(scratch) })
     }
 

@@ -74,6 +74,10 @@ pub(super) fn short(text: &str) -> String {
 fn hint(text: &str) -> Option<&'static str> {
     const HINTS: &[(&[&str], &str)] = &[
         (
+            &["are kept in reserve"],
+            "the server's own disk is too full: its operator has to free space; try again then, or with less",
+        ),
+        (
             &["No space left on device", "Disk quota exceeded", "no space"],
             "the disk is full: give the template a larger one (diskSizeMB, --disk), or remove what a step leaves behind",
         ),

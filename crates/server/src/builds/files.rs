@@ -3,12 +3,13 @@
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use cabana_fs::space::{Reservation, Space};
 use cabana_types::TeamId;
 use futures_util::{Stream, StreamExt};
 use sha2::{Digest, Sha256};
@@ -37,8 +38,6 @@ pub struct Room {
     pub one: u64,
     /// Of all archives of a team.
     pub team: u64,
-    /// Space that must stay free on the disk once all announced uploads are written.
-    pub spare: u64,
 }
 
 /// The uploaded archives.
@@ -46,8 +45,9 @@ pub struct Room {
 pub struct Files {
     dir: PathBuf,
     room: Room,
+    space: Space,
     turns: Arc<Semaphore>,
-    /// Held while space is reserved.
+    /// Held while a team's archives are counted.
     admission: Arc<Mutex<()>>,
 }
 
@@ -66,9 +66,9 @@ pub enum ReceiveError {
     /// It is not an archive.
     #[error("it is not a tar archive, neither plain nor packed with gzip or zstd")]
     NotAnArchive,
-    /// The disk would be too full.
-    #[error("the disk has no room for it")]
-    NoSpace,
+    /// The disk would be too full; the text says how full it is.
+    #[error("{0}")]
+    NoSpace(io::Error),
     /// Too many uploads are in progress.
     #[error("too many uploads are in progress")]
     Busy,
@@ -79,10 +79,10 @@ pub enum ReceiveError {
 
 impl Files {
     /// Opens a directory, which is created if missing, and removes unfinished uploads of an earlier server.
-    pub fn open(dir: &Path, room: Room) -> io::Result<Self> {
+    pub fn open(dir: &Path, room: Room, space: Space) -> io::Result<Self> {
         make_dir(dir)?;
         let turns = Arc::new(Semaphore::new(AT_ONCE));
-        let files = Self { dir: dir.to_owned(), room, turns, admission: Arc::default() };
+        let files = Self { dir: dir.to_owned(), room, space, turns, admission: Arc::default() };
         files.each(|path, _| is_draft(path))?;
         Ok(files)
     }
@@ -118,9 +118,9 @@ impl Files {
         let Ok(Ok(_turn)) = turn else { return Err(ReceiveError::Busy) };
         let (files, sender) = (self.clone(), team.clone());
         let admitted = tokio::task::spawn_blocking(move || files.admit(&sender, length.unwrap_or(most)));
-        let draft = admitted.await.map_err(io::Error::other)??;
+        let mut draft = admitted.await.map_err(io::Error::other)??;
         let mut file = tokio::fs::File::from_std(draft.file.try_clone()?);
-        let received = tokio::time::timeout(WHOLE, Box::pin(copy(body, &mut file, most))).await;
+        let received = tokio::time::timeout(WHOLE, Box::pin(copy(body, &mut file, &mut draft.space, most))).await;
         let received =
             received.map_err(|_| broken(format!("it did not arrive within {} h", WHOLE.as_secs() / 3600)))??;
         if let Some(length) = length.filter(|length| *length != received) {
@@ -147,27 +147,11 @@ impl Files {
     /// Reserves space for an archive and creates its draft. The reservation counts for concurrent uploads.
     fn admit(&self, team: &TeamId, length: u64) -> Result<Draft, ReceiveError> {
         let _alone = self.admission.lock().unwrap_or_else(PoisonError::into_inner);
-        let draft = self.draft(team)?;
+        let mut draft = self.draft(team)?;
         draft.file.set_len(length)?;
         self.make_room(team)?;
-        let free = rustix::fs::statvfs(&self.dir).map_err(io::Error::from)?;
-        let free = free.f_bavail.saturating_mul(free.f_frsize);
-        if free.saturating_sub(self.to_come()?) < self.room.spare {
-            return Err(ReceiveError::NoSpace);
-        }
+        draft.space = self.space.reserve(length).map_err(ReceiveError::NoSpace)?;
         Ok(draft)
-    }
-
-    /// Bytes that all teams have announced and not written yet.
-    fn to_come(&self) -> io::Result<u64> {
-        let mut bytes: u64 = 0;
-        self.visit(|path, about| {
-            if is_draft(path) {
-                bytes = bytes.saturating_add(about.len().saturating_sub(about.blocks().saturating_mul(512)));
-            }
-            Ok(())
-        })?;
-        Ok(bytes)
     }
 
     /// Removes a team's oldest archives until the rest is within its limit.
@@ -199,7 +183,8 @@ impl Files {
         make_dir(&dir)?;
         let path = dir.join(format!("{DRAFT}{}", uuid::Uuid::new_v4()));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        Ok(Draft { path, file, kept: false })
+        let space = Space::unlimited().reserve(0)?;
+        Ok(Draft { path, file, space, kept: false })
     }
 
     /// Removes the files that match, and returns their number.
@@ -239,6 +224,7 @@ impl Files {
 struct Draft {
     path: PathBuf,
     file: File,
+    space: Reservation,
     kept: bool,
 }
 
@@ -279,7 +265,12 @@ fn broken(text: String) -> ReceiveError {
 }
 
 /// Writes the body to a file, and returns its length.
-async fn copy<S, E>(body: S, file: &mut tokio::fs::File, most: u64) -> Result<u64, ReceiveError>
+async fn copy<S, E>(
+    body: S,
+    file: &mut tokio::fs::File,
+    space: &mut Reservation,
+    most: u64,
+) -> Result<u64, ReceiveError>
 where
     S: Stream<Item = Result<Bytes, E>>,
     E: std::fmt::Display,
@@ -296,6 +287,7 @@ where
             return Err(ReceiveError::TooLarge(most));
         }
         head.extend_from_slice(&bytes[..bytes.len().min(BLOCK - head.len())]);
+        space.spend(bytes.len() as u64).map_err(ReceiveError::NoSpace)?;
         file.write_all(&bytes).await?;
     }
     file.flush().await?;
@@ -329,7 +321,7 @@ mod tests {
     }
 
     /// The size limit of the tests.
-    const ROOM: Room = Room { one: 9000, team: 90_000, spare: 0 };
+    const ROOM: Room = Room { one: 9000, team: 90_000 };
 
     async fn send(files: &Files, hash: &str, length: Option<u64>, bytes: &[u8]) -> Result<(), ReceiveError> {
         let parts: Vec<_> = bytes.chunks(100).map(|part| Ok::<_, Infallible>(Bytes::copy_from_slice(part))).collect();
@@ -348,7 +340,7 @@ mod tests {
     #[tokio::test]
     async fn an_archive_is_there_whole_or_not_at_all() {
         let dir = tempfile::tempdir().expect("directory");
-        let files = Files::open(dir.path(), ROOM).expect("open");
+        let files = Files::open(dir.path(), ROOM, Space::unlimited()).expect("open");
         let (sent, large) = (tar(1500), tar(9001));
         for (length, bytes) in [
             (Some(9001), &large[..]),
@@ -387,7 +379,7 @@ mod tests {
     #[tokio::test]
     async fn old_archives_make_room_for_new_ones() {
         let dir = tempfile::tempdir().expect("directory");
-        let files = Files::open(dir.path(), Room { one: 9000, team: 3000, spare: 0 }).expect("open");
+        let files = Files::open(dir.path(), Room { one: 9000, team: 3000 }, Space::unlimited()).expect("open");
         for hash in ["a", "b", "c"] {
             send(&files, hash, Some(1000), &tar(1000)).await.expect("received");
         }
@@ -411,10 +403,11 @@ mod tests {
         let free = rustix::fs::statvfs(dir.path()).expect("there");
         // So large that other activity on this disk does not matter.
         let part = free.f_bavail * free.f_frsize / 8;
-        let files = Files::open(dir.path(), Room { one: u64::MAX, team: u64::MAX, spare: 4 * part }).expect("open");
-        assert!(matches!(files.admit(&team("a"), 6 * part), Err(ReceiveError::NoSpace)));
+        let room = Room { one: u64::MAX, team: u64::MAX };
+        let files = Files::open(dir.path(), room, Space::of(dir.path(), 4 * part).expect("space")).expect("open");
+        assert!(matches!(files.admit(&team("a"), 6 * part), Err(ReceiveError::NoSpace(_))));
         let first = files.admit(&team("a"), 3 * part).expect("there is room");
-        assert!(matches!(files.admit(&team("b"), 3 * part), Err(ReceiveError::NoSpace)), "the first may take it");
+        assert!(matches!(files.admit(&team("b"), 3 * part), Err(ReceiveError::NoSpace(_))), "the first may take it");
         drop(first);
         drop(files.admit(&team("b"), 3 * part).expect("there is room again"));
         assert_eq!(all(dir.path()), 0);
@@ -423,7 +416,7 @@ mod tests {
     #[tokio::test]
     async fn unused_archives_are_deleted() {
         let dir = tempfile::tempdir().expect("directory");
-        let files = Files::open(dir.path(), ROOM).expect("open");
+        let files = Files::open(dir.path(), ROOM, Space::unlimited()).expect("open");
         for hash in ["old", "new"] {
             send(&files, hash, None, &tar(600)).await.expect("received");
             age(&files, hash, YOUNG);
@@ -433,7 +426,7 @@ mod tests {
         assert!(!files.has(&team("a"), "old") && files.has(&team("a"), "new"));
         // Left by a killed server.
         std::fs::write(dir.path().join("a/draft-x"), b"half").expect("write");
-        let files = Files::open(dir.path(), ROOM).expect("open");
+        let files = Files::open(dir.path(), ROOM, Space::unlimited()).expect("open");
         assert_eq!(all(dir.path()), 1);
         assert!(files.has(&team("a"), "new"));
     }

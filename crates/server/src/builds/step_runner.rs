@@ -130,7 +130,8 @@ impl BuildTask {
             return Ok(after);
         }
         let failed = |error: cabana_storage::Error| Failure::storage(label, &error);
-        let new = self.pool.begin_layer(&after.key.hex(), Some(&layer.tree)).await.map_err(failed)?;
+        let begun = self.pool.begin_layer(&after.key.hex(), Some(&layer.tree), self.disk_bytes()).await;
+        let new = begun.map_err(failed)?;
         let root = new.open().map_err(failed)?;
         let (root, owner) = self.owner(copy.owner.as_deref(), root, label).await?;
         let (copy, stop, limits) = (copy.clone(), self.stop.clone(), self.unpack_limits());
@@ -150,7 +151,8 @@ impl BuildTask {
         if self.is_cached(&after, false, label, title).await {
             return Ok(after);
         }
-        let new = self.pool.begin_layer(&after.key.hex(), Some(&layer.tree)).await.map_err(failed)?;
+        let begun = self.pool.begin_layer(&after.key.hex(), Some(&layer.tree), self.disk_bytes()).await;
+        let new = begun.map_err(failed)?;
         let root = new.open().map_err(failed)?;
         let (root, owner) = self.owner(Some(&step.user), root, label).await?;
         let (directory, stop) = (step.directory.clone(), self.stop.clone());

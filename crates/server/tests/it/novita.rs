@@ -13,7 +13,7 @@ fn the_quota_is_that_of_the_server() {
     server.create();
     let quota = server.get("/sandboxes/quota").is(200).json();
     let limit = json!({"concurrentInstances": 10, "concurrentVcpu": 80, "concurrentRamMb": 81920, "maxLengthHours": 720,
-        "diskMb": 4_194_304, "maxVcpu": 8, "maxRamMb": 8192});
+        "diskMb": 102_400, "maxVcpu": 8, "maxRamMb": 8192});
     assert_eq!(quota["limit"], limit);
     assert_eq!(quota["usage"], json!({"concurrentInstances": 2, "concurrentVcpu": 5, "concurrentRamMb": 768}));
 }

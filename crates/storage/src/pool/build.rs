@@ -17,6 +17,10 @@ pub(super) const UNFINISHED: &str = ".new-";
 /// The directory of a tree that is the root filesystem.
 pub(super) const ROOTFS: &str = "rootfs";
 
+/// Names, owners and small files take space beside the content that a limit is for: a share of it, and some MiB.
+const METADATA_SHARE: u64 = 4;
+const SMALL_TREE: u64 = 64 << 20;
+
 /// A root filesystem that is not finished; dropping it removes it.
 #[derive(Debug)]
 pub struct NewTree {
@@ -31,23 +35,31 @@ pub struct NewTree {
 }
 
 impl NewTree {
-    /// Begins an empty tree, or a copy of another.
+    /// Begins an empty tree, or a copy of another, which may take `limit` bytes more.
     pub(super) fn make(
         pool: Arc<Inner>,
         tree_dir: TreeDir,
         name: String,
         from: Option<OwnedFd>,
+        limit: Option<u64>,
     ) -> Result<Self, Error> {
         pool.check_space()?;
+        let limit = limit.map(|bytes| bytes.saturating_add(bytes / METADATA_SHARE).saturating_add(SMALL_TREE));
         let working = format!("{UNFINISHED}{name}-{:08x}", rand::random::<u32>());
         let rootfs = pool.tree_dir_path(tree_dir).join(&working).join(ROOTFS);
         match from {
             Some(from) => {
                 pool.copy(&from, (pool.tree_dir(tree_dir), &working), false).map_err(at("copy a tree to", &rootfs))?;
-                Ok(Self { pool, tree_dir, name, working, rootfs, finished: false })
+                let new = Self { pool, tree_dir, name, working, rootfs, finished: false };
+                if let Some(limit) = limit {
+                    new.pool
+                        .limit_in(new.pool.tree_dir(tree_dir), &new.working, limit)
+                        .map_err(at("limit", &new.rootfs))?;
+                }
+                Ok(new)
             }
             None => {
-                pool.make_directory(pool.tree_dir(tree_dir), &working, None).map_err(at("create", &rootfs))?;
+                pool.make_directory(pool.tree_dir(tree_dir), &working, limit).map_err(at("create", &rootfs))?;
                 let new = Self { pool, tree_dir, name, working, rootfs, finished: false };
                 new.pool
                     .open_directory(new.pool.tree_dir(tree_dir), &new.working)

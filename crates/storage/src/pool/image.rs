@@ -88,6 +88,14 @@ pub(super) fn mounted(data_dir: &Path, target: &Path) -> Result<Mounted, Error> 
     Ok(if ours { Mounted::Image } else { Mounted::Other(source.to_owned()) })
 }
 
+/// The name of the block device whose filesystem a directory is on, if it has one.
+pub(super) fn device(directory: &Path) -> Option<std::ffi::OsString> {
+    let text = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let (_, source) = source_of(&text, mount_id(directory).ok()?)?;
+    // Names of the device mapper are links.
+    Some(std::fs::canonicalize(source).ok()?.file_name()?.to_owned())
+}
+
 fn mount_id(path: &Path) -> io::Result<u64> {
     let directory = rustix::fs::open(path, super::PATH_ONLY, rustix::fs::Mode::empty())?;
     Ok(statx(directory.as_fd(), "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?.stx_mnt_id)

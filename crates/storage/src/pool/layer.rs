@@ -36,15 +36,20 @@ impl Tree {
 }
 
 impl Pool {
-    /// Begins a layer: empty, or a copy of another tree.
-    pub async fn begin_layer(&self, key: &str, from: Option<&Tree>) -> Result<NewTree, Error> {
+    /// Begins a layer: empty, or a copy of another tree. It may take `limit_bytes` more.
+    pub async fn begin_layer(&self, key: &str, from: Option<&Tree>, limit_bytes: u64) -> Result<NewTree, Error> {
         let (pool, key, from) = (Arc::clone(&self.inner), key.to_owned(), from.cloned());
         blocking(move || {
             check_key(&key)?;
             let from = from.map(|tree| pool.open_subvolume(&tree)).transpose()?;
-            NewTree::make(pool, TreeDir::Layers, key, from)
+            NewTree::make(pool, TreeDir::Layers, key, from, Some(limit_bytes))
         })
         .await
+    }
+
+    /// An empty tree for files that a build only reads. It is dropped and never committed.
+    pub async fn begin_scratch(&self, limit_bytes: u64) -> Result<NewTree, Error> {
+        self.begin_layer("scratch", None, limit_bytes).await
     }
 
     /// Whether a tree is there.
@@ -70,7 +75,7 @@ impl Pool {
         let (pool, name, from) = (Arc::clone(&self.inner), build.to_string(), from.clone());
         blocking(move || {
             let from = pool.open_subvolume(&from)?;
-            NewTree::make(pool, TreeDir::Templates, name, Some(from))
+            NewTree::make(pool, TreeDir::Templates, name, Some(from), None)
         })
         .await
     }
@@ -97,7 +102,7 @@ impl Pool {
         limits: Limits,
         cancel: &CancellationToken,
     ) -> Result<Merged, Error> {
-        let new = self.begin_layer(key, Some(&Tree::Build(build.clone()))).await?;
+        let new = self.begin_layer(key, Some(&Tree::Build(build.clone())), limits.bytes).await?;
         let (pool, snapshot, root, cancel) = (Arc::clone(&self.inner), snapshot.clone(), new.open()?, cancel.clone());
         let merged = blocking(move || {
             let disk = pool.open_snapshot(&snapshot)?;
@@ -123,21 +128,6 @@ impl Pool {
                     })
                 })
                 .map_err(at("copy a tree to", &pool.sandboxes_path().join(id.as_str())))
-        })
-        .await
-    }
-
-    /// What must stay free on the disk around the pool: twice the reserve for new disks. Below this, caches are removed.
-    pub fn spare(&self) -> u64 {
-        self.inner.reserve.saturating_mul(2)
-    }
-
-    /// Whether so little space is left that caches should be removed, before sandboxes are refused.
-    pub async fn is_short(&self) -> Result<bool, Error> {
-        let (pool, spare) = (Arc::clone(&self.inner), self.spare());
-        blocking(move || {
-            let free = pool.free_around(&pool.data)?.min(pool.free_around(&pool.layers)?);
-            Ok(free < spare)
         })
         .await
     }

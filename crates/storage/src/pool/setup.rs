@@ -13,12 +13,9 @@ use cabana_jail::btrfs::{self, QuotaState};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstatvfs};
 
 use super::image::{Mounted, at};
-use super::{DIRECTORY, Inner, Kind, PoolConfig, PoolKind, TreeDir, build, image, tree};
+use super::space::SMALLEST_RESERVE;
+use super::{DIRECTORY, Inner, Kind, PoolConfig, PoolKind, TreeDir, build, image, space, tree};
 use crate::Error;
-
-/// Nothing new is created when less than a twentieth of the disk is free, within these bounds.
-const SMALLEST_RESERVE: u64 = 256 << 20;
-const LARGEST_RESERVE: u64 = 2 << 30;
 
 /// Only root may enter a pool: it contains set-uid programs.
 const PRIVATE: Mode = Mode::RWXU;
@@ -53,12 +50,13 @@ fn open_locked(data_dir: &Path, data: OwnedFd, config: PoolConfig) -> Result<Inn
     };
     let (sandboxes, templates, snapshots) = (directory("sandboxes")?, directory("templates")?, directory("snapshots")?);
     let layers = directory("layers")?;
-    let total = fstatvfs(&data).map(|s| s.f_blocks.saturating_mul(s.f_frsize)).map_err(at("look at", data_dir))?;
+    let (space, space_inside) = space::measure(data_dir, &data, &path, kind)?;
     let inner = Inner {
         path,
         kind,
         data,
-        reserve: (total / 20).clamp(SMALLEST_RESERVE, LARGEST_RESERVE),
+        space,
+        space_inside,
         sandboxes,
         templates,
         snapshots,
@@ -232,6 +230,6 @@ fn make_private(path: &Path) -> Result<(), Error> {
     rustix::fs::fchmod(&directory, PRIVATE).map_err(at("protect", path))
 }
 
-fn open_in(path: &Path, flags: OFlags) -> Result<OwnedFd, Error> {
+pub(super) fn open_in(path: &Path, flags: OFlags) -> Result<OwnedFd, Error> {
     rustix::fs::open(path, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(at("open", path))
 }

@@ -139,10 +139,15 @@ impl Inner {
 
     /// Sets the limit of a disk, where limits are enforced.
     pub(super) fn limit(&self, id: &str, bytes: u64) -> io::Result<()> {
+        self.limit_in(&self.sandboxes, id, bytes)
+    }
+
+    /// The same for any subvolume of the pool.
+    pub(super) fn limit_in(&self, parent: &OwnedFd, name: &str, bytes: u64) -> io::Result<()> {
         match self.kind {
             Kind::Plain | Kind::Btrfs(QuotaState::Off) => Ok(()),
             Kind::Btrfs(_) => {
-                let disk = beneath::open(&self.sandboxes, id, DIRECTORY, Mode::empty(), Resolve::NoLinks)?;
+                let disk = beneath::open(parent, name, DIRECTORY, Mode::empty(), Resolve::NoLinks)?;
                 btrfs::set_limit(&disk, btrfs::subvolume_id(&disk)?, bytes)
             }
         }

@@ -7,6 +7,8 @@ use cabana_storage::{Disk, Pool, PoolConfig, PoolKind, Tree};
 use cabana_types::{BuildId, SandboxId};
 
 const MIB: u64 = 1 << 20;
+/// What the layers of the tests may take.
+const LIMIT: u64 = 16 * MIB;
 
 struct Data(tempfile::TempDir);
 
@@ -48,14 +50,14 @@ fn text(root: &Path, name: &str) -> Option<String> {
 async fn a_step_is_kept_and_becomes_a_build() {
     let data = Data::new();
     let pool = data.open(PoolKind::Btrfs).await;
-    let first = pool.begin_layer("first", None).await.expect("a layer");
+    let first = pool.begin_layer("first", None, LIMIT).await.expect("a layer");
     std::fs::write(first.rootfs().join("a"), "1").expect("written");
     assert!(!pool.has_tree(&layer("first")).await, "it is not there before it is whole");
     first.commit().await.expect("committed");
     assert!(pool.has_tree(&layer("first")).await);
 
     // What the host changes, and what a sandbox changes.
-    let copied = pool.begin_layer("copied", Some(&layer("first"))).await.expect("a copy");
+    let copied = pool.begin_layer("copied", Some(&layer("first")), LIMIT).await.expect("a copy");
     std::fs::write(copied.rootfs().join("b"), "2").expect("written");
     copied.commit().await.expect("committed");
     let id = SandboxId::from_random([1; 20]);
@@ -88,31 +90,84 @@ async fn a_step_is_kept_and_becomes_a_build() {
 async fn what_is_not_finished_goes() {
     let data = Data::new();
     let pool = data.open(PoolKind::Btrfs).await;
-    let new = pool.begin_layer("one", None).await.expect("a layer");
+    let new = pool.begin_layer("one", None, LIMIT).await.expect("a layer");
     std::mem::forget(new);
     assert_eq!(data.layers().len(), 1);
     drop(pool);
     let pool = data.open(PoolKind::Btrfs).await;
     assert_eq!(data.layers(), Vec::<String>::new());
     // Two that come to the same: the first stays.
-    let (one, two) =
-        (pool.begin_layer("same", None).await.expect("one"), pool.begin_layer("same", None).await.expect("two"));
+    let (one, two) = (
+        pool.begin_layer("same", None, LIMIT).await.expect("one"),
+        pool.begin_layer("same", None, LIMIT).await.expect("two"),
+    );
     std::fs::write(one.rootfs().join("who"), "one").expect("written");
     one.commit().await.expect("committed");
     two.commit().await.expect("committed");
     let root = data.0.path().join("pool/layers/same/rootfs");
     assert_eq!(text(&root, "who").as_deref(), Some("one"));
     for wrong in ["", "..", "a/b", "A", ".new-x"] {
-        assert!(pool.begin_layer(wrong, None).await.is_err(), "{wrong:?}");
+        assert!(pool.begin_layer(wrong, None, LIMIT).await.is_err(), "{wrong:?}");
     }
-    assert!(pool.begin_layer("x", Some(&layer("missing"))).await.is_err());
+    assert!(pool.begin_layer("x", Some(&layer("missing")), LIMIT).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn plain_directories_cannot_copy() {
     let data = Data::new();
     let pool = data.open(PoolKind::Plain).await;
-    pool.begin_layer("first", None).await.expect("a layer").commit().await.expect("committed");
-    let error = pool.begin_layer("second", Some(&layer("first"))).await.expect_err("copied");
+    pool.begin_layer("first", None, LIMIT).await.expect("a layer").commit().await.expect("committed");
+    let error = pool.begin_layer("second", Some(&layer("first")), LIMIT).await.expect_err("copied");
     assert!(cabana_types::error::chain(&error).contains("btrfs"), "{error}");
+}
+
+/// Writes until it fails, and returns the bytes that were written.
+fn fill(file: PathBuf) -> (u64, std::io::Error) {
+    let mut file = std::fs::File::create(file).expect("a file");
+    let mut written = 0;
+    loop {
+        match std::io::Write::write_all(&mut file, &[1; 1 << 20]) {
+            Ok(()) => written += MIB,
+            Err(error) => return (written, error),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_unpacked_has_a_limit() {
+    let data = Data::new();
+    let pool = data.open(PoolKind::Btrfs).await;
+    if !pool.quotas() {
+        return;
+    }
+    pool.begin_layer("first", None, LIMIT).await.expect("a layer").commit().await.expect("committed");
+    let scratch = pool.begin_scratch(LIMIT).await.expect("scratch");
+    let copy = pool.begin_layer("copy", Some(&layer("first")), LIMIT).await.expect("a copy");
+    for tree in [scratch, copy] {
+        let (written, error) = fill(tree.rootfs().join("file"));
+        assert_eq!(error.kind(), std::io::ErrorKind::QuotaExceeded, "{error}");
+        assert!((LIMIT..8 * LIMIT).contains(&written), "{} MiB", written / MIB);
+    }
+    drop(pool);
+    // Dropped trees are removed; those of a killed server by the next start.
+    let names = data.open(PoolKind::Btrfs).await.layers().await.expect("layers");
+    assert_eq!(names, ["first"]);
+}
+
+/// Everything stops before the pool is full: bytes that were written count, also before the kernel has flushed them.
+#[tokio::test(flavor = "multi_thread")]
+async fn unflushed_bytes_count_as_used() {
+    let data = Data::new();
+    let pool = data.open(PoolKind::Btrfs).await;
+    let least = |pool: &Pool| pool.space_inside().levels().expect("levels").iter().map(|l| l.free).min().expect("two");
+    let before = least(&pool);
+    let scratch = pool.begin_scratch(1024 * MIB).await.expect("scratch");
+    std::fs::write(scratch.rootfs().join("file"), vec![1; 256 * MIB as usize]).expect("written");
+    let taken = before.saturating_sub(least(&pool));
+    assert!(taken >= 250 * MIB, "{} MiB are seen of 256", taken / MIB);
+    // Half of what is left, twice.
+    let some = pool.space_inside().reserve((least(&pool) - 600 * MIB) / 2 + 200 * MIB).expect("there is space");
+    let refused = pool.space_inside().reserve(least(&pool) / 2).expect_err("none is left");
+    assert_eq!(refused.kind(), std::io::ErrorKind::StorageFull);
+    drop(some);
 }
