@@ -41,7 +41,7 @@ impl App {
         let start = command("startCmd", request.start_cmd.as_deref())?;
         let ready = command("readyCmd", request.ready_cmd.as_deref())?;
         let force = request.force.unwrap_or(false);
-        let images = self.images(team, &request)?;
+        let images = self.images(team, &request).await?;
         let recipe = self.recipe(team, request).await?;
         Ok(BuildSpec {
             team: team.clone(),
@@ -57,7 +57,7 @@ impl App {
     }
 
     /// Images that were uploaded for the build, by name, instead of pulled from a registry.
-    fn images(&self, team: &TeamId, request: &BuildStart) -> Result<BTreeMap<String, String>, ApiError> {
+    async fn images(&self, team: &TeamId, request: &BuildStart) -> Result<BTreeMap<String, String>, ApiError> {
         let images = request.images.clone().unwrap_or_default();
         if images.len() > MAX_IMAGES {
             return Err(ApiError::invalid(format!(
@@ -68,7 +68,7 @@ impl App {
         for (name, hash) in &images {
             check_text("images: a name", name, MAX_STEP_BYTES)?;
             name.parse::<Reference>().map_err(|e| ApiError::invalid(format!("images: {e}")))?;
-            self.check_uploaded(team, &format!("images: {}", short(name)), hash)?;
+            self.check_uploaded(team, &format!("images: {}", short(name)), hash).await?;
         }
         Ok(images)
     }
@@ -96,12 +96,12 @@ impl App {
             if !steps.is_empty() {
                 return Err(ApiError::invalid("steps do not go with dockerfile: a Dockerfile has its own"));
             }
-            return self.dockerfile(team, text, context, target, arguments, credentials);
+            return self.dockerfile(team, text, context, target, arguments, credentials).await;
         }
         if context.is_some() || target.is_some() || !arguments.is_empty() {
             return Err(ApiError::invalid("context, target and buildArgs go with dockerfile only"));
         }
-        let steps = self.steps(team, steps)?;
+        let steps = self.steps(team, steps).await?;
         let from = match template {
             Some(name) => match self.find_snapshot(team, &name).await? {
                 Some(copy) => Origin::Disk { copy, lent: false },
@@ -121,7 +121,7 @@ impl App {
         Ok(Recipe::Steps { from, steps })
     }
 
-    fn dockerfile(
+    async fn dockerfile(
         &self,
         team: &TeamId,
         text: String,
@@ -136,21 +136,24 @@ impl App {
             check_text("target", target, MAX_NAME_BYTES)?;
         }
         if let Some(hash) = &context {
-            self.check_uploaded(team, "context", hash)?;
+            self.check_uploaded(team, "context", hash).await?;
         }
         Ok(Recipe::Dockerfile { text, context, target, arguments, credentials })
     }
 
-    fn steps(&self, team: &TeamId, steps: Vec<TemplateStep>) -> Result<Vec<TemplateStep>, ApiError> {
+    async fn steps(&self, team: &TeamId, steps: Vec<TemplateStep>) -> Result<Vec<TemplateStep>, ApiError> {
         if steps.len() > MAX_STEPS {
             return Err(ApiError::invalid(format!("There are {} steps; at most {MAX_STEPS} are taken", steps.len())));
         }
-        let checked = steps.into_iter().enumerate().map(|(index, step)| self.step(team, index + 1, step));
-        checked.collect()
+        let mut checked = Vec::with_capacity(steps.len());
+        for (index, step) in steps.into_iter().enumerate() {
+            checked.push(self.step(team, index + 1, step).await?);
+        }
+        Ok(checked)
     }
 
     /// Validates one step.
-    fn step(&self, team: &TeamId, number: usize, mut step: TemplateStep) -> Result<TemplateStep, ApiError> {
+    async fn step(&self, team: &TeamId, number: usize, mut step: TemplateStep) -> Result<TemplateStep, ApiError> {
         let Some((kind, least, most)) = KINDS.into_iter().find(|(kind, ..)| *kind == step.kind) else {
             let text = format!("Step {number}: {:?} is not one of COPY, RUN, ENV, WORKDIR and USER", short(&step.kind));
             return Err(ApiError::invalid(text));
@@ -168,7 +171,7 @@ impl App {
             check_text(&format!("Step {number}: an argument"), argument, MAX_STEP_BYTES)?;
         }
         match (kind, &step.files_hash) {
-            ("COPY", Some(hash)) => self.check_uploaded(team, &format!("Step {number}: filesHash"), hash)?,
+            ("COPY", Some(hash)) => self.check_uploaded(team, &format!("Step {number}: filesHash"), hash).await?,
             ("COPY", None) => {
                 return Err(ApiError::invalid(format!(
                     "Step {number}: COPY needs filesHash, the archive of its files"
@@ -180,9 +183,11 @@ impl App {
     }
 
     /// Checks that an archive was uploaded.
-    fn check_uploaded(&self, team: &TeamId, what: &str, hash: &str) -> Result<(), ApiError> {
+    async fn check_uploaded(&self, team: &TeamId, what: &str, hash: &str) -> Result<(), ApiError> {
         check_hash(hash)?;
-        if self.builds.files().has(team, hash) {
+        let (files, team, name) = (self.builds.files().clone(), team.clone(), hash.to_owned());
+        let has = tokio::task::spawn_blocking(move || files.has(&team, &name)).await;
+        if has.is_ok_and(|has| has) {
             return Ok(());
         }
         let text = format!(
