@@ -15,6 +15,8 @@ pub(crate) const SLOT_PREFIX: u8 = 30;
 /// The prefix length of a server's block.
 pub(crate) const BLOCK_PREFIX: u8 = 16;
 
+const OLD_MARK: &str = ".offline";
+
 #[derive(Debug, Clone)]
 pub(crate) struct Addressing {
     pub(crate) instance: String,
@@ -94,14 +96,14 @@ impl Addressing {
         self.pins.join(index.to_string())
     }
 
-    /// Marker file of a slot without internet access, for the next server.
-    pub(crate) fn offline_mark(&self, index: u32) -> PathBuf {
-        self.pins.join(format!("{index}.offline"))
+    /// The slot that a file in the pin directory belongs to. Earlier versions marked slots without internet access by a file.
+    pub(crate) fn index_of_file(&self, name: &str) -> Option<u32> {
+        parse_index(name.strip_suffix(OLD_MARK).unwrap_or(name))
     }
 
-    /// The slot that a file in the pin directory belongs to.
-    pub(crate) fn index_of_file(&self, name: &str) -> Option<u32> {
-        parse_index(name.strip_suffix(".offline").unwrap_or(name))
+    /// Whether a file in the pin directory is a mark of an earlier version.
+    pub(crate) fn is_old_mark(&self, name: &str) -> bool {
+        name.ends_with(OLD_MARK) && self.index_of_file(name).is_some()
     }
 }
 
@@ -148,5 +150,7 @@ mod tests {
         assert_eq!(addressing.index_of_file("7.offline"), Some(7));
         assert_eq!(addressing.index_of_file("7"), Some(7));
         assert_eq!(addressing.index_of_file("7.tmp"), None);
+        assert!(addressing.is_old_mark("7.offline") && !addressing.is_old_mark("7"));
+        assert!(!addressing.is_old_mark("x.offline"));
     }
 }

@@ -3,6 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use cabana_types::egress::Bounds;
+
 use crate::Error;
 
 /// Slots per block: one /30 each in the first eighth of the /16; the rest is reserved.
@@ -23,6 +25,8 @@ pub struct NetworkConfig {
     pub spare: usize,
     /// Name servers for sandboxes; empty means those of `/etc/resolv.conf`.
     pub resolvers: Vec<SocketAddr>,
+    /// The operator's bounds of all policies. The networks of the host are added.
+    pub bounds: Bounds,
 }
 
 impl NetworkConfig {
@@ -61,6 +65,7 @@ mod tests {
             slots: 10,
             spare: 2,
             resolvers: Vec::new(),
+            bounds: Bounds::default(),
         }
     }
 

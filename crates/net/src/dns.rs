@@ -1,6 +1,7 @@
 //! The DNS forwarder of the sandboxes: forwards their queries to the host's resolvers. It ignores other clients and
 //! refuses sandboxes without internet access. The input is untrusted, so everything is bounded.
 
+mod lookup;
 mod packet;
 mod quota;
 mod resolvers;
@@ -21,6 +22,8 @@ use tracing::{debug, warn};
 use crate::Error;
 use crate::addressing::Addressing;
 use crate::ledger::Ledger;
+use crate::tenant::Tenant;
+pub(crate) use lookup::Lookup;
 use packet::{Query, Refusal};
 use quota::Quota;
 use resolvers::Resolvers;
@@ -57,17 +60,15 @@ const RESTART: Restart = Restart::forever().delays(Duration::from_millis(50), Du
 struct Forwarder {
     addressing: Arc<Addressing>,
     ledger: Arc<Ledger>,
-    upstream: Upstream,
+    upstream: Arc<Upstream>,
     queries: Quota,
     connections: Quota,
 }
 
 /// The sandbox that sent a query.
-enum Asker {
-    /// It has internet access.
-    Online(u32),
-    /// It has none.
-    Offline(u32),
+struct Asker {
+    index: u32,
+    tenant: Arc<Tenant>,
 }
 
 /// Binds the forwarder's address and serves in the background.
@@ -76,10 +77,11 @@ pub(crate) async fn start(
     addressing: Arc<Addressing>,
     ledger: Arc<Ledger>,
     resolvers: Vec<SocketAddr>,
-) -> Result<(), Error> {
+) -> Result<Arc<Lookup>, Error> {
     let address = SocketAddr::new(IpAddr::V4(addressing.dns()), PORT);
     let (udp, tcp) = bind(address).await.map_err(|source| Error::DnsBind { address, source })?;
-    let upstream = Upstream::new(Resolvers::new(resolvers, addressing.dns()));
+    let upstream = Arc::new(Upstream::new(Resolvers::new(resolvers, addressing.dns())));
+    let lookup = Arc::new(Lookup::new(Arc::clone(&upstream)));
     let queries = Quota::new(QUERIES.0, QUERIES.1);
     let connections = Quota::new(CONNECTIONS.0, CONNECTIONS.1);
     let forwarder = Arc::new(Forwarder { addressing, ledger, upstream, queries, connections });
@@ -98,7 +100,7 @@ pub(crate) async fn start(
             stop.run_until_cancelled(serve).await;
         }
     });
-    Ok(())
+    Ok(lookup)
 }
 
 async fn bind(address: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
@@ -151,7 +153,7 @@ async fn serve_udp(forwarder: Arc<Forwarder>, socket: Arc<UdpSocket>) {
             continue;
         }
         // Too many at once: drop it; the sender retries.
-        let Some(permit) = forwarder.queries.enter(asker.index()) else { continue };
+        let Some(permit) = forwarder.queries.enter(asker.index) else { continue };
         let (forwarder, socket, bytes) = (Arc::clone(&forwarder), Arc::clone(&socket), buffer[..length].to_vec());
         under_way.spawn(async move {
             if let Some(answer) = forwarder.answer(&asker, &bytes, false).await {
@@ -177,7 +179,7 @@ async fn serve_tcp(forwarder: Arc<Forwarder>, listener: Arc<TcpListener>) {
             }
         };
         let Some(asker) = forwarder.asker(from) else { continue };
-        let Some(permit) = forwarder.connections.enter(asker.index()) else { continue };
+        let Some(permit) = forwarder.connections.enter(asker.index) else { continue };
         let forwarder = Arc::clone(&forwarder);
         open.spawn(async move {
             if let Ok(Err(e)) = timeout(CONNECTION_LIFE, forwarder.serve_connection(stream, from)).await {
@@ -188,20 +190,12 @@ async fn serve_tcp(forwarder: Arc<Forwarder>, listener: Arc<TcpListener>) {
     }
 }
 
-impl Asker {
-    fn index(&self) -> u32 {
-        match self {
-            Asker::Online(index) | Asker::Offline(index) => *index,
-        }
-    }
-}
-
 impl Forwarder {
     /// The sandbox of a source address, which the packet filter has verified.
     fn asker(&self, from: SocketAddr) -> Option<Asker> {
         let IpAddr::V4(address) = from.ip() else { return None };
         let index = self.addressing.index_of(address)?;
-        Some(if self.ledger.internet(index)? { Asker::Online(index) } else { Asker::Offline(index) })
+        Some(Asker { index, tenant: self.ledger.tenant(index)? })
     }
 
     /// The response to a query; `None` if it gets none.
@@ -211,7 +205,8 @@ impl Forwarder {
             Err(Refusal::Silence) => return None,
             Err(Refusal::Code(code)) => return packet::bare_answer(bytes, code),
         };
-        if matches!(asker, Asker::Offline(_)) {
+        // Policies other than the open one are not enforced yet, so they allow nothing.
+        if !asker.tenant.policy().is_open() {
             return Some(query.failure(packet::REFUSED));
         }
         Some(self.upstream.ask(&query, tcp).await.unwrap_or_else(|| query.failure(packet::SERVFAIL)))
@@ -232,7 +227,7 @@ impl Forwarder {
             timeout(IDLE, stream.read_exact(&mut bytes)).await??;
             // Its access may have changed since the last query.
             let Some(asker) = self.asker(from) else { return Ok(()) };
-            let Some(_permit) = self.queries.enter(asker.index()) else { return Ok(()) };
+            let Some(_permit) = self.queries.enter(asker.index) else { return Ok(()) };
             let Some(answer) = self.answer(&asker, &bytes, true).await else { return Ok(()) };
             let Ok(length) = u16::try_from(answer.len()) else { return Ok(()) };
             let framed = [&length.to_be_bytes()[..], &answer].concat();

@@ -1,11 +1,12 @@
 //! The state of every slot. Bookkeeping only: the builder and the reaper do the work.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
 use crate::slot::Slot;
+use crate::tenant::Tenant;
 use crate::{Counts, Error};
 
 /// The state of a slot; unlisted slots do not exist.
@@ -16,7 +17,7 @@ enum Entry {
     /// In the pool.
     Ready(Slot),
     /// Used by a sandbox. The slot is `None` if an earlier server left a sandbox but not its pin.
-    Used { slot: Option<Slot>, internet: bool },
+    Used { slot: Option<Slot>, tenant: Arc<Tenant> },
     /// The reaper is deleting it.
     Dying,
 }
@@ -63,10 +64,10 @@ impl Ledger {
     }
 
     /// Adds a slot that an earlier server left in use.
-    pub(crate) fn adopt(&self, index: u32, slot: Option<Slot>, internet: bool) {
+    pub(crate) fn adopt(&self, index: u32, slot: Option<Slot>, tenant: Arc<Tenant>) {
         let mut state = self.lock();
         state.cursor = state.cursor.max(index);
-        state.entries.insert(index, Entry::Used { slot, internet });
+        state.entries.insert(index, Entry::Used { slot, tenant });
     }
 
     /// Adds a slot that an earlier server left unused.
@@ -83,16 +84,16 @@ impl Ledger {
     }
 
     /// Allocates a slot, or says what to do to get one.
-    pub(crate) fn request(&self, internet: bool) -> Result<Offer, Error> {
+    pub(crate) fn request(&self, tenant: &Arc<Tenant>) -> Result<Offer, Error> {
         let mut state = self.lock();
         if state.closed {
             return Err(Error::Closed);
         }
         while let Some(index) = state.ready.pop_front() {
             if let Some(entry @ Entry::Ready(_)) = state.entries.get_mut(&index) {
-                let used = Entry::Used { slot: None, internet };
+                let used = Entry::Used { slot: None, tenant: Arc::clone(tenant) };
                 let Entry::Ready(slot) = std::mem::replace(entry, used) else { unreachable!("matched above") };
-                *entry = Entry::Used { slot: Some(slot.clone()), internet };
+                *entry = Entry::Used { slot: Some(slot.clone()), tenant: Arc::clone(tenant) };
                 self.changed.notify_waiters();
                 return Ok(Offer::Slot(slot));
             }
@@ -182,38 +183,21 @@ impl Ledger {
         }
     }
 
-    /// Whether a used slot has internet access; `None` if it is not used.
-    pub(crate) fn internet(&self, index: u32) -> Option<bool> {
+    /// The sandbox that uses a slot.
+    pub(crate) fn tenant(&self, index: u32) -> Option<Arc<Tenant>> {
         match self.lock().entries.get(&index) {
-            Some(Entry::Used { internet, .. }) => Some(*internet),
+            Some(Entry::Used { tenant, .. }) => Some(Arc::clone(tenant)),
             _ => None,
         }
     }
 
-    /// Sets the internet access of a used slot; `false` if it is not used.
-    #[must_use]
-    pub(crate) fn set_internet(&self, index: u32, allowed: bool) -> bool {
-        match self.lock().entries.get_mut(&index) {
-            Some(Entry::Used { internet, .. }) => {
-                *internet = allowed;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// The used slots, and those of them without internet access.
-    pub(crate) fn in_use(&self) -> (Vec<u32>, Vec<u32>) {
-        let state = self.lock();
-        let mut all = Vec::new();
-        let mut offline = Vec::new();
-        for (index, entry) in &state.entries {
-            if let Entry::Used { internet, .. } = entry {
-                all.push(*index);
-                offline.extend((!internet).then_some(*index));
-            }
-        }
-        (all, offline)
+    /// The used slots.
+    pub(crate) fn in_use(&self) -> Vec<(u32, Arc<Tenant>)> {
+        let used = |(index, entry): (&u32, &Entry)| match entry {
+            Entry::Used { tenant, .. } => Some((*index, Arc::clone(tenant))),
+            _ => None,
+        };
+        self.lock().entries.iter().filter_map(used).collect()
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -283,6 +267,7 @@ mod tests {
     use std::net::Ipv4Addr;
     use std::sync::Arc;
 
+    use cabana_types::SandboxId;
     use proptest::prelude::*;
 
     use super::*;
@@ -293,10 +278,14 @@ mod tests {
         Slot { index, netns: Arc::new(file.into()), address: none, gateway: none, dns: none }
     }
 
+    fn tenant() -> Arc<Tenant> {
+        Tenant::new(SandboxId::from_random([7; 20]), Arc::default())
+    }
+
     #[test]
     fn indexes_are_reused_as_late_as_possible() {
         let ledger = Ledger::new(3, 0);
-        let build = || match ledger.request(true).unwrap() {
+        let build = || match ledger.request(&tenant()).unwrap() {
             Offer::Build(index) => index,
             other => panic!("{other:?}"),
         };
@@ -304,14 +293,14 @@ mod tests {
         ledger.gone(first);
         assert_eq!((first, build(), build()), (1, 2, 3));
         assert_eq!(build(), 1);
-        assert!(matches!(ledger.request(true), Ok(Offer::Wait)));
+        assert!(matches!(ledger.request(&tenant()), Ok(Offer::Wait)));
     }
 
     #[test]
     fn slots_for_waiting_callers_are_not_trimmed() {
         let ledger = Ledger::new(3, 0);
         let waiting = ledger.wait();
-        let Offer::Build(index) = ledger.request(true).unwrap() else { panic!() };
+        let Offer::Build(index) = ledger.request(&tenant()).unwrap() else { panic!() };
         assert!(ledger.built(slot(index)));
         assert!(ledger.trim().is_empty());
         drop(waiting);
@@ -351,7 +340,7 @@ mod tests {
             let (mut building, mut used, mut dying) = (Vec::new(), Vec::new(), Vec::new());
             for step in steps {
                 match step {
-                    Step::Request => match ledger.request(true) {
+                    Step::Request => match ledger.request(&tenant()) {
                         Ok(Offer::Slot(slot)) => {
                             prop_assert!(!used.contains(&slot.index));
                             used.push(slot.index);

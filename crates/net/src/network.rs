@@ -1,20 +1,25 @@
 //! The network of one server: allocates slots from a pool that is refilled in the background.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cabana_supervisor::{Backoff, OnDrop, Restart, Supervisor};
+use cabana_types::egress::Denials;
 use cabana_types::error::chain;
-use tokio::task::spawn_blocking;
+use cabana_types::{EgressPolicy, SandboxId};
 use tracing::{info, warn};
 
 use crate::addressing::{Addressing, BLOCK_PREFIX};
 use crate::builder::{self, Builder};
+use crate::egress::{Egress, Gate, SharedBounds};
+use crate::filter::Filter;
 use crate::ledger::{Ledger, Offer};
 use crate::links::Links;
 use crate::reaper::Reaper;
 use crate::slot::Slot;
-use crate::{Error, NetworkConfig, dns, namespace, netfilter, rules, sentry};
+use crate::tenant::Tenant;
+use crate::{Error, NetworkConfig, dns, namespace, rules, sentry};
 
 /// MTU if the machine has no default route.
 const USUAL_MTU: u32 = 1500;
@@ -43,6 +48,17 @@ pub struct Counts {
     pub dying: usize,
 }
 
+/// A slot of a sandbox that an earlier server left running.
+#[derive(Debug, Clone)]
+pub struct InUse {
+    /// Its index.
+    pub index: u32,
+    /// The sandbox.
+    pub owner: SandboxId,
+    /// Its policy.
+    pub policy: Arc<EgressPolicy>,
+}
+
 /// The network of one server. Dropping it leaves everything in place for the next server.
 #[derive(Debug)]
 pub struct Network {
@@ -55,6 +71,8 @@ pub struct Network {
 struct Core {
     addressing: Arc<Addressing>,
     ledger: Arc<Ledger>,
+    filter: Arc<Filter>,
+    gate: Arc<Gate>,
     builder: Builder,
     reaper: Reaper,
 }
@@ -63,7 +81,7 @@ impl Network {
     /// Adopts the slots `in_use` of running sandboxes from an earlier server without changing them;
     /// deletes all other slots of the instance; loads the packet filter; starts the DNS forwarder; and fills the pool
     /// in the background. Its tasks run in their own scope of the supervisor.
-    pub async fn open(config: NetworkConfig, in_use: &[u32], supervisor: &Supervisor) -> Result<Network, Error> {
+    pub async fn open(config: NetworkConfig, in_use: Vec<InUse>, supervisor: &Supervisor) -> Result<Network, Error> {
         config.check()?;
         let addressing = Arc::new(Addressing::new(&config));
         let ledger = Arc::new(Ledger::new(config.slots, config.spare));
@@ -82,31 +100,33 @@ impl Network {
         config: NetworkConfig,
         addressing: Arc<Addressing>,
         ledger: Arc<Ledger>,
-        in_use: &[u32],
+        in_use: Vec<InUse>,
         tasks: Supervisor,
     ) -> Result<Network, Error> {
         std::fs::create_dir_all(addressing.pins()).map_err(Error::path("create", addressing.pins()))?;
 
         let links = Links::open()?;
         let strays = take_stock(&addressing, &ledger, &links, in_use).await?;
-        let (used, offline) = ledger.in_use();
+        let filter = Filter::new(Arc::clone(&addressing), Arc::clone(&ledger));
         // The rules come first: from here on no slot is unfiltered.
-        rules::load(&addressing, &offline, &used).await?;
+        filter.load().await?;
         links.fence(addressing.block, BLOCK_PREFIX).await?;
         links.add_local(addressing.dns()).await?;
         enable_forwarding()?;
         let mtu = links.default_mtu().await?.unwrap_or(USUAL_MTU);
         links.close().await;
 
-        let reaper = Reaper::start(&tasks, Arc::clone(&addressing), Arc::clone(&ledger))?;
+        let reaper = Reaper::start(&tasks, Arc::clone(&addressing), Arc::clone(&ledger), Arc::clone(&filter))?;
         if !strays.is_empty() {
             info!(count = strays.len(), "deleting network slots that an earlier server left");
             reaper.take_now(strays).await?;
         }
         let builder = Builder::start(&tasks, Arc::clone(&addressing), mtu)?;
-        dns::start(&tasks, Arc::clone(&addressing), Arc::clone(&ledger), config.resolvers).await?;
-        sentry::start(&tasks, Arc::clone(&addressing), Arc::clone(&ledger))?;
-        let core = Arc::new(Core { addressing, ledger, builder, reaper });
+        let lookup = dns::start(&tasks, Arc::clone(&addressing), Arc::clone(&ledger), config.resolvers).await?;
+        sentry::start(&tasks, Arc::clone(&addressing), Arc::clone(&filter))?;
+        let bounds = SharedBounds::new(config.bounds);
+        let gate = Gate { addressing: Arc::clone(&addressing), ledger: Arc::clone(&ledger), bounds, lookup };
+        let core = Arc::new(Core { addressing, ledger, filter, gate: Arc::new(gate), builder, reaper });
         let refilled = Arc::clone(&core);
         tasks.restart("network slot pool", Restart::forever(), move |stop| {
             let refill = refill(Arc::clone(&refilled));
@@ -115,13 +135,15 @@ impl Network {
         Ok(Network { core, tasks })
     }
 
-    /// Allocates a slot: a ready one without delay, or a new one if the pool is empty.
-    pub async fn acquire(&self, internet: bool) -> Result<Slot, Error> {
-        let slot = self.core.obtain(internet).await?;
-        if !internet {
+    /// Allocates a slot for a sandbox: a ready one without delay, or a new one if the pool is empty.
+    pub async fn acquire(&self, owner: &SandboxId, policy: Arc<EgressPolicy>) -> Result<Slot, Error> {
+        let is_open = policy.is_open();
+        let tenant = Tenant::new(owner.clone(), Arc::clone(&policy));
+        let slot = self.core.obtain(&tenant).await?;
+        if !is_open {
             // If the caller is cancelled before the end, the slot is released.
             let claim = Claim { core: &self.core, index: Some(slot.index) };
-            self.core.block(slot.index).await?;
+            self.core.filter.apply(slot.index, &tenant, policy).await?;
             claim.keep();
         }
         Ok(slot)
@@ -138,18 +160,21 @@ impl Network {
         if self.core.ledger.release(index) { self.core.reaper.take(vec![index]) } else { Ok(()) }
     }
 
-    /// Enables or disables the internet access of a running sandbox; disabling it cuts its connections. `false` if the
-    /// slot is not in use.
-    pub async fn set_internet(&self, index: u32, internet: bool) -> Result<bool, Error> {
-        if !self.core.ledger.set_internet(index, internet) {
-            return Ok(false);
-        }
-        if internet {
-            self.core.unblock(index).await?
-        } else {
-            self.core.block(index).await?
-        }
-        Ok(true)
+    /// Changes the policy of a running sandbox. Connections that it does not allow any more are cut; others continue.
+    /// `false` if the slot is not in use. After an error the sandbox may connect nowhere until the next change.
+    pub async fn set_policy(&self, index: u32, policy: Arc<EgressPolicy>) -> Result<bool, Error> {
+        let Some(tenant) = self.core.ledger.tenant(index) else { return Ok(false) };
+        self.core.filter.apply(index, &tenant, policy).await
+    }
+
+    /// What the policy of a slot's sandbox denied.
+    pub fn denials(&self, index: u32) -> Denials {
+        self.core.ledger.tenant(index).map(|tenant| tenant.denials()).unwrap_or_default()
+    }
+
+    /// What the egress proxy needs of the network.
+    pub fn egress(&self) -> Arc<dyn Egress> {
+        Arc::clone(&self.core.gate) as Arc<dyn Egress>
     }
 
     /// Bytes sent and received through a slot since it was created.
@@ -192,7 +217,7 @@ impl Network {
 }
 
 impl Core {
-    async fn obtain(self: &Arc<Self>, internet: bool) -> Result<Slot, Error> {
+    async fn obtain(self: &Arc<Self>, tenant: &Arc<Tenant>) -> Result<Slot, Error> {
         let ledger = &self.ledger;
         let _waiting = ledger.wait();
         let mut tries = 0;
@@ -200,7 +225,7 @@ impl Core {
             let change = ledger.change();
             tokio::pin!(change);
             change.as_mut().enable();
-            match ledger.request(internet)? {
+            match ledger.request(tenant)? {
                 Offer::Slot(slot) => return Ok(slot),
                 Offer::Wait => change.await,
                 Offer::Build(index) => {
@@ -248,28 +273,6 @@ impl Core {
             warn!(index, error = chain(&e), "a network slot is left for the next start to delete");
         }
     }
-
-    /// Disables a slot's internet access. The marker file is written first, for a server that starts after a crash.
-    async fn block(&self, index: u32) -> Result<(), Error> {
-        let (mark, table, address) =
-            (self.addressing.offline_mark(index), self.addressing.table(), self.addressing.address(index));
-        let done = spawn_blocking(move || {
-            std::fs::write(&mark, []).map_err(Error::path("create", &mark))?;
-            netfilter::add(&table, rules::OFFLINE, address).map_err(Error::io("disable a sandbox's internet access"))
-        });
-        done.await.map_err(|_| Error::Closed)?
-    }
-
-    async fn unblock(&self, index: u32) -> Result<(), Error> {
-        let (mark, table, address) =
-            (self.addressing.offline_mark(index), self.addressing.table(), self.addressing.address(index));
-        let done = spawn_blocking(move || {
-            netfilter::remove(&table, rules::OFFLINE, &[address])
-                .map_err(Error::io("enable a sandbox's internet access"))?;
-            namespace::remove(&mark)
-        });
-        done.await.map_err(|_| Error::Closed)?
-    }
 }
 
 /// A slot that has not been handed to the caller yet; released when dropped.
@@ -298,29 +301,33 @@ async fn take_stock(
     addressing: &Addressing,
     ledger: &Ledger,
     links: &Links,
-    in_use: &[u32],
+    in_use: Vec<InUse>,
 ) -> Result<Vec<u32>, Error> {
     let names = links.names().await?;
-    let linked: Vec<u32> = names.iter().filter_map(|name| addressing.index_of_link(name)).collect();
+    let linked: BTreeSet<u32> = names.iter().filter_map(|name| addressing.index_of_link(name)).collect();
     let mut found = linked.clone();
     for entry in std::fs::read_dir(addressing.pins()).map_err(Error::path("list", addressing.pins()))? {
-        let name = entry.map_err(Error::path("list", addressing.pins()))?.file_name();
-        found.extend(name.to_str().and_then(|name| addressing.index_of_file(name)));
+        let entry = entry.map_err(Error::path("list", addressing.pins()))?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else { continue };
+        found.extend(addressing.index_of_file(name));
+        if addressing.is_old_mark(name) {
+            namespace::remove(&entry.path())?;
+        }
     }
-    found.sort_unstable();
-    found.dedup();
-    for &index in found.iter().filter(|index| in_use.contains(index)) {
+    for InUse { index, owner, policy } in in_use {
+        if !found.remove(&index) {
+            continue;
+        }
         let pinned = namespace::open(&addressing.pin(index))?.filter(|_| linked.contains(&index));
         if pinned.is_none() {
             warn!(index, "the network namespace of a running sandbox is not where it was pinned");
         }
-        let mark = addressing.offline_mark(index);
-        let offline = mark.try_exists().map_err(Error::path("look up", mark))?;
-        ledger.adopt(index, pinned.map(|netns| builder::slot(addressing, index, netns)), !offline);
+        let slot = pinned.map(|netns| builder::slot(addressing, index, netns));
+        ledger.adopt(index, slot, Tenant::new(owner, policy));
     }
-    found.retain(|index| !in_use.contains(index));
     found.iter().for_each(|&index| ledger.stray(index));
-    Ok(found)
+    Ok(found.into_iter().collect())
 }
 
 /// Removes the objects that exist once per instance.

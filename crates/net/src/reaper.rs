@@ -2,7 +2,6 @@
 //! reused for a second sandbox, because its namespace keeps state (counters, lingering sockets, learnt routes).
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,9 +12,9 @@ use tracing::warn;
 
 use crate::addressing::Addressing;
 use crate::builder::next;
+use crate::filter::Filter;
 use crate::ledger::Ledger;
 use crate::links::Links;
-use crate::rules::{FLOWS, OFFLINE, QUERIES};
 use crate::{Error, namespace, netfilter};
 use cabana_types::error::chain;
 
@@ -51,19 +50,21 @@ impl Reaper {
         supervisor: &Supervisor,
         addressing: Arc<Addressing>,
         ledger: Arc<Ledger>,
+        filter: Arc<Filter>,
     ) -> Result<Reaper, Error> {
         let (jobs, queue) = mpsc::unbounded_channel();
         let queue = Arc::new(Mutex::new(Queue { jobs: queue, pending: BTreeSet::new() }));
         let home = Arc::new(namespace::current()?);
         supervisor.restart_thread("network slot reaper", RESTART, move |stop| {
             let (queue, home) = (Arc::clone(&queue), Arc::clone(&home));
-            let (addressing, ledger) = (Arc::clone(&addressing), Arc::clone(&ledger));
+            let (addressing, ledger, filter) = (Arc::clone(&addressing), Arc::clone(&ledger), Arc::clone(&filter));
             async move {
                 let mut queue = queue.lock().await;
                 // A restarted thread inherits the namespace of the thread that started it.
                 let opened = namespace::enter(&home).and_then(|()| Links::open());
                 let links = opened.map_err(|e| chain(&e))?;
-                work(&addressing, &ledger, &links, &mut queue, &stop).await;
+                let machine = Machine { addressing, ledger, filter, links };
+                work(&machine, &mut queue, &stop).await;
                 Ok::<(), String>(())
             }
         });
@@ -86,7 +87,15 @@ impl Reaper {
     }
 }
 
-async fn work(addressing: &Addressing, ledger: &Ledger, links: &Links, queue: &mut Queue, stop: &CancellationToken) {
+/// What slots are deleted from.
+struct Machine {
+    addressing: Arc<Addressing>,
+    ledger: Arc<Ledger>,
+    filter: Arc<Filter>,
+    links: Links,
+}
+
+async fn work(machine: &Machine, queue: &mut Queue, stop: &CancellationToken) {
     // Slots that were pending when the thread failed are retried at once.
     let mut retry = Duration::ZERO;
     loop {
@@ -104,7 +113,7 @@ async fn work(addressing: &Addressing, ledger: &Ledger, links: &Links, queue: &m
         }
         let mut errors = Vec::new();
         for batch in queue.pending.iter().copied().collect::<Vec<_>>().chunks(BATCH) {
-            delete(addressing, links, ledger, batch, &mut queue.pending, &mut errors).await;
+            delete(machine, batch, &mut queue.pending, &mut errors).await;
         }
         for e in &errors {
             warn!(error = chain(e), "deleting a network slot failed; retrying");
@@ -118,17 +127,14 @@ async fn work(addressing: &Addressing, ledger: &Ledger, links: &Links, queue: &m
 }
 
 /// Deletes a batch and removes the deleted slots from `pending`.
-async fn delete(
-    addressing: &Addressing,
-    links: &Links,
-    ledger: &Ledger,
-    batch: &[u32],
-    pending: &mut BTreeSet<u32>,
-    errors: &mut Vec<Error>,
-) {
+async fn delete(machine: &Machine, batch: &[u32], pending: &mut BTreeSet<u32>, errors: &mut Vec<Error>) {
+    let Machine { addressing, ledger, filter, links } = machine;
     let names: Vec<String> = batch.iter().map(|&index| addressing.link(index)).collect();
-    let deleted = links.delete(&names, addressing.deletion_group()).await;
-    if let Err(e) = deleted.and_then(|()| leave_sets(addressing, batch)) {
+    let mut deleted = links.delete(&names, addressing.deletion_group()).await;
+    if deleted.is_ok() {
+        deleted = filter.clear(batch).await;
+    }
+    if let Err(e) = deleted {
         return errors.push(e);
     }
     for &index in batch {
@@ -141,25 +147,12 @@ async fn delete(
     }
 }
 
-/// Removes a batch from the sets of the packet filter.
-fn leave_sets(addressing: &Addressing, batch: &[u32]) -> Result<(), Error> {
-    let table = addressing.table();
-    let leave = |set, indexes: &mut dyn Iterator<Item = &u32>| {
-        let addresses: Vec<Ipv4Addr> = indexes.map(|&index| addressing.address(index)).collect();
-        netfilter::remove(&table, set, &addresses).map_err(Error::io("remove sandboxes from the packet filter"))
-    };
-    leave(FLOWS, &mut batch.iter())?;
-    leave(QUERIES, &mut batch.iter())?;
-    leave(OFFLINE, &mut batch.iter().filter(|&&index| addressing.offline_mark(index).exists()))
-}
-
 /// Removes the other remains of a slot.
 fn clear(addressing: &Addressing, index: u32) -> Vec<Error> {
     let steps = [
         namespace::unpin(&addressing.pin(index)),
         netfilter::forget_flows(addressing.address(index))
             .map_err(Error::io("delete the conntrack entries of a sandbox")),
-        namespace::remove(&addressing.offline_mark(index)),
     ];
     steps.into_iter().filter_map(Result::err).collect()
 }

@@ -230,6 +230,7 @@ mod tests {
             slots: 1,
             spare: 0,
             resolvers: vec![],
+            bounds: Default::default(),
         };
         let addressing = Addressing::new(&config);
         let text = table(&addressing, &[], &[], COUNTINGS[0]);

@@ -10,22 +10,22 @@ use tokio::task::spawn_blocking;
 use tracing::{error, warn};
 
 use crate::addressing::Addressing;
-use crate::ledger::Ledger;
-use crate::{Error, netfilter, rules};
+use crate::filter::Filter;
+use crate::{Error, netfilter};
 use cabana_types::error::chain;
 
 const RETRY: Duration = Duration::from_secs(1);
 const RESTART: Restart = Restart::forever().delays(Duration::from_millis(50), Duration::from_secs(1));
 
-pub(crate) fn start(supervisor: &Supervisor, addressing: Arc<Addressing>, ledger: Arc<Ledger>) -> Result<(), Error> {
+pub(crate) fn start(supervisor: &Supervisor, addressing: Arc<Addressing>, filter: Arc<Filter>) -> Result<(), Error> {
     // Fails here if it cannot work at all.
     let mut first = Some(listen()?);
     supervisor.restart("packet filter watcher", RESTART, move |stop| {
         let socket = first.take().map_or_else(listen, Ok);
-        let (addressing, ledger) = (Arc::clone(&addressing), Arc::clone(&ledger));
+        let (addressing, filter) = (Arc::clone(&addressing), Arc::clone(&filter));
         async move {
             let socket = socket.map_err(|e| chain(&e))?;
-            stop.run_until_cancelled(watch(&socket, &addressing, &ledger)).await;
+            stop.run_until_cancelled(watch(&socket, &addressing, &filter)).await;
             Ok::<(), String>(())
         }
     });
@@ -36,11 +36,11 @@ fn listen() -> Result<rtnetlink::sys::TokioSocket, Error> {
     netfilter::changes().map_err(Error::io("listen for changes of the packet filter"))
 }
 
-async fn watch(socket: &rtnetlink::sys::TokioSocket, addressing: &Arc<Addressing>, ledger: &Ledger) {
+async fn watch(socket: &rtnetlink::sys::TokioSocket, addressing: &Arc<Addressing>, filter: &Filter) {
     let mut message = Vec::with_capacity(16 * 1024);
     loop {
         // Also before the first message: changes before a restart of this task were not seen.
-        while let Err(e) = restore(addressing, ledger).await {
+        while let Err(e) = restore(addressing, filter).await {
             error!(error = chain(&e), "the packet filter of the sandboxes is missing and cannot be restored");
             tokio::time::sleep(RETRY).await;
         }
@@ -57,7 +57,7 @@ async fn watch(socket: &rtnetlink::sys::TokioSocket, addressing: &Arc<Addressing
     }
 }
 
-async fn restore(addressing: &Arc<Addressing>, ledger: &Ledger) -> Result<(), Error> {
+async fn restore(addressing: &Arc<Addressing>, filter: &Filter) -> Result<(), Error> {
     let table = addressing.table();
     let exists = spawn_blocking(move || netfilter::has_table(&table)).await.map_err(|_| Error::Closed)?;
     if exists.map_err(Error::io("look for the packet filter"))? {
@@ -67,6 +67,5 @@ async fn restore(addressing: &Arc<Addressing>, ledger: &Ledger) -> Result<(), Er
         table = addressing.table(),
         "the packet filter of the sandboxes was removed by another program; restoring it"
     );
-    let (used, offline) = ledger.in_use();
-    rules::load(addressing, &offline, &used).await
+    filter.load().await
 }

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cabana_jail::cgroup::Cgroups;
-use cabana_net::{Network, NetworkConfig};
+use cabana_net::{InUse, Network, NetworkConfig};
 use cabana_storage::Disks;
 use cabana_supervisor::Supervisor;
 use cabana_types::{Resources, SandboxId};
@@ -69,7 +69,9 @@ impl Host {
         instance.make_staging()?;
         let cgroups = Cgroups::open(&format!("cabana-{}", instance.name)).map_err(Error::Jail)?;
         machine::prepare(&cgroups, config.reserved_memory);
-        let in_use: Vec<u32> = records.list()?.into_iter().map(|(_, record)| record.slot).collect();
+        let in_use = records.list()?.into_iter();
+        let in_use =
+            in_use.map(|(owner, record)| InUse { index: record.slot, owner, policy: Arc::default() }).collect();
         let network = Network::open(
             NetworkConfig {
                 instance: instance.name.clone(),
@@ -78,8 +80,9 @@ impl Host {
                 slots: SLOTS,
                 spare: config.spare_slots,
                 resolvers: config.resolvers,
+                bounds: Default::default(),
             },
-            &in_use,
+            in_use,
             &config.supervisor,
         )
         .await

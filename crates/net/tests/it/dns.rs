@@ -12,7 +12,7 @@ use cabana_supervisor::Supervisor;
 use hickory_proto::op::{Edns, Message, MessageType, OpCode, Query, ResponseCode};
 use hickory_proto::rr::{Name, RecordType};
 
-use crate::machine::{BLOCK, Machine, inside, on_machine, sh};
+use crate::machine::{BLOCK, Machine, acquire, inside, on_machine, sh};
 use crate::resolver::Resolver;
 
 const SERVER: Ipv4Addr = Ipv4Addr::from_bits(BLOCK.to_bits() + 1);
@@ -74,7 +74,7 @@ pub(crate) async fn ask_over_tcp(slot: &Slot, name: &'static str) -> Message {
 async fn open(machine: &Arc<Machine>, resolvers: Vec<SocketAddr>) -> Network {
     let mut config = machine.config();
     config.resolvers = resolvers;
-    Network::open(config, &[], &Supervisor::new()).await.unwrap()
+    Network::open(config, vec![], &Supervisor::new()).await.unwrap()
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn names_are_resolved_over_both_transports() {
     on_machine(async |machine| {
         let resolver = Resolver::start(ResponseCode::NoError);
         let network = open(&machine, vec![resolver.address]).await;
-        let slot = network.acquire(true).await.unwrap();
+        let slot = acquire(&network, true).await.unwrap();
         let answer = udp(&slot, "example.com.", None).await;
         assert_eq!((answer.metadata.id, answer.answers.len()), (4242, 1));
         assert_eq!(answer.metadata.response_code, ResponseCode::NoError);
@@ -103,7 +103,7 @@ fn long_responses_are_truncated_only_over_udp() {
     on_machine(async |machine| {
         let resolver = Resolver::start(ResponseCode::NoError);
         let network = open(&machine, vec![resolver.address]).await;
-        let slot = network.acquire(true).await.unwrap();
+        let slot = acquire(&network, true).await.unwrap();
         let cut = udp(&slot, "long.example.com.", None).await;
         assert!(cut.metadata.truncation && cut.answers.is_empty());
         let cut = udp(&slot, "long.example.com.", Some(1232)).await;
@@ -122,7 +122,7 @@ fn dead_resolvers_are_skipped() {
         let resolvers =
             vec!["127.0.0.1:1".parse().unwrap(), failing.address, silent.local_addr().unwrap(), working.address];
         let network = open(&machine, resolvers).await;
-        let slot = network.acquire(true).await.unwrap();
+        let slot = acquire(&network, true).await.unwrap();
         assert_eq!(udp(&slot, "example.com.", None).await.answers.len(), 1);
         // The one that responded is tried first from now on.
         let start = Instant::now();
@@ -137,7 +137,7 @@ fn dead_resolvers_are_skipped() {
 fn without_resolvers_queries_fail() {
     on_machine(async |machine| {
         let network = open(&machine, vec!["127.0.0.1:1".parse().unwrap()]).await;
-        let slot = network.acquire(true).await.unwrap();
+        let slot = acquire(&network, true).await.unwrap();
         assert_eq!(udp(&slot, "example.com.", None).await.metadata.response_code, ResponseCode::ServFail);
         network.close().await.unwrap();
     });
@@ -148,7 +148,7 @@ fn offline_sandboxes_are_refused() {
     on_machine(async |machine| {
         let resolver = Resolver::start(ResponseCode::NoError);
         let network = open(&machine, vec![resolver.address]).await;
-        let slot = network.acquire(false).await.unwrap();
+        let slot = acquire(&network, false).await.unwrap();
         assert_eq!(udp(&slot, "example.com.", None).await.metadata.response_code, ResponseCode::Refused);
         inside(&slot.netns, || {
             let mut stream = TcpStream::connect((SERVER, 53)).unwrap();
@@ -166,7 +166,7 @@ fn other_clients_are_ignored() {
     on_machine(async |machine| {
         let resolver = Resolver::start(ResponseCode::NoError);
         let network = open(&machine, vec![resolver.address]).await;
-        let slot = network.acquire(true).await.unwrap();
+        let slot = acquire(&network, true).await.unwrap();
         let from_host = tokio::task::spawn_blocking(|| {
             let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
             socket.set_read_timeout(Some(Duration::from_millis(400))).unwrap();
@@ -189,7 +189,7 @@ fn a_flood_does_not_affect_other_sandboxes() {
         // A resolver that never answers keeps the flooder's queries open.
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
         let network = open(&machine, vec![silent.local_addr().unwrap()]).await;
-        let (loud, quiet) = (network.acquire(true).await.unwrap(), network.acquire(true).await.unwrap());
+        let (loud, quiet) = (acquire(&network, true).await.unwrap(), acquire(&network, true).await.unwrap());
         inside(&loud.netns, || {
             let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
             let bytes = query("example.com.", None).to_vec().unwrap();

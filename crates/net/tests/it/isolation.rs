@@ -5,15 +5,15 @@ use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use crate::machine::{
-    FORBIDDEN, HOST, OUTSIDE, PUBLIC, alive, cut, greeting, inside, listen, no_greeting, no_reach, on_machine, reach,
-    sh, start_echo,
+    FORBIDDEN, HOST, OUTSIDE, PUBLIC, acquire, alive, cut, greeting, inside, listen, no_greeting, no_reach, on_machine,
+    policy, reach, sh, start_echo,
 };
 
 #[test]
 fn sandboxes_reach_the_internet_under_the_hosts_address() {
     on_machine(async |machine| {
         let network = machine.open().await;
-        let slot = network.acquire(true).await.unwrap();
+        let slot = acquire(&network, true).await.unwrap();
         let port = listen(&machine.outside, PUBLIC).await;
         assert_eq!(reach(&slot, PUBLIC, port).await, Some(HOST.to_string()));
         // The gateway does not have a private address here.
@@ -27,7 +27,7 @@ fn sandboxes_reach_the_internet_under_the_hosts_address() {
 fn sandboxes_do_not_reach_each_other() {
     on_machine(async |machine| {
         let network = machine.open().await;
-        let (a, b) = (network.acquire(true).await.unwrap(), network.acquire(true).await.unwrap());
+        let (a, b) = (acquire(&network, true).await.unwrap(), acquire(&network, true).await.unwrap());
         let port = listen(&b.netns, Ipv4Addr::UNSPECIFIED).await;
         assert_eq!(reach(&b, b.address, port).await, Some(b.address.to_string()), "it does listen");
         assert!(no_reach(&a, b.address, port).await);
@@ -40,7 +40,7 @@ fn sandboxes_do_not_reach_each_other() {
 fn the_host_is_unreachable() {
     on_machine(async |machine| {
         let network = machine.open().await;
-        let (slot, other) = (network.acquire(true).await.unwrap(), network.acquire(true).await.unwrap());
+        let (slot, other) = (acquire(&network, true).await.unwrap(), acquire(&network, true).await.unwrap());
         let port = start_echo(Ipv4Addr::UNSPECIFIED);
         assert!(greeting((HOST, port).into()).is_some(), "it does listen");
         for address in [slot.gateway, other.gateway, slot.dns, HOST, Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED] {
@@ -63,7 +63,7 @@ fn the_host_is_unreachable() {
 fn private_ranges_are_unreachable() {
     on_machine(async |machine| {
         let network = machine.open().await;
-        let slot = network.acquire(true).await.unwrap();
+        let slot = acquire(&network, true).await.unwrap();
         for address in FORBIDDEN {
             let port = listen(&machine.outside, address).await;
             let host = tokio::task::spawn_blocking(move || greeting((address, port).into())).await.unwrap();
@@ -81,7 +81,7 @@ fn private_ranges_are_unreachable() {
 fn rejections_are_immediate() {
     on_machine(async |machine| {
         let network = machine.open().await;
-        let slot = network.acquire(true).await.unwrap();
+        let slot = acquire(&network, true).await.unwrap();
         for address in [FORBIDDEN[3], HOST] {
             let refused = inside(&slot.netns, move || {
                 TcpStream::connect_timeout(&(address, 80).into(), Duration::from_secs(5)).unwrap_err().kind()
@@ -96,7 +96,7 @@ fn rejections_are_immediate() {
 fn sandboxes_are_unreachable_from_outside() {
     on_machine(async |machine| {
         let network = machine.open().await;
-        let slot = network.acquire(true).await.unwrap();
+        let slot = acquire(&network, true).await.unwrap();
         let port = listen(&slot.netns, Ipv4Addr::UNSPECIFIED).await;
         let to = (slot.address, port).into();
         let from_outside = inside(&machine.outside, move || {
@@ -113,7 +113,7 @@ fn sandboxes_are_unreachable_from_outside() {
 fn other_users_of_the_host_do_not_reach_sandboxes() {
     on_machine(async |machine| {
         let network = machine.open().await;
-        let slot = network.acquire(true).await.unwrap();
+        let slot = acquire(&network, true).await.unwrap();
         let port = listen(&slot.netns, Ipv4Addr::UNSPECIFIED).await;
         let (address, gateway) = (slot.address, slot.gateway);
         let connect = |user: &str| {
@@ -133,7 +133,7 @@ fn other_users_of_the_host_do_not_reach_sandboxes() {
 fn forged_sources_are_dropped() {
     on_machine(async |machine| {
         let network = machine.open().await;
-        let (slot, other) = (network.acquire(true).await.unwrap(), network.acquire(true).await.unwrap());
+        let (slot, other) = (acquire(&network, true).await.unwrap(), acquire(&network, true).await.unwrap());
         let socket = inside(&machine.outside, || UdpSocket::bind((PUBLIC, 0)).unwrap()).await;
         socket.set_read_timeout(Some(Duration::from_millis(400))).unwrap();
         let port = socket.local_addr().unwrap().port();
@@ -160,21 +160,21 @@ fn forged_sources_are_dropped() {
 fn internet_access_can_be_toggled() {
     on_machine(async |machine| {
         let network = machine.open().await;
-        let slot = network.acquire(false).await.unwrap();
-        let neighbour = network.acquire(true).await.unwrap();
+        let slot = acquire(&network, false).await.unwrap();
+        let neighbour = acquire(&network, true).await.unwrap();
         let port = listen(&machine.outside, PUBLIC).await;
         assert!(no_reach(&slot, PUBLIC, port).await);
         assert!(reach(&neighbour, PUBLIC, port).await.is_some());
 
         // Enabling it works; disabling it cuts a live connection.
-        assert!(network.set_internet(slot.index, true).await.unwrap());
+        assert!(network.set_policy(slot.index, policy(true)).await.unwrap());
         let mut stream = inside(&slot.netns, move || TcpStream::connect((PUBLIC, port)).unwrap()).await;
         let mut said = [0; 64];
         std::io::Read::read(&mut stream, &mut said).unwrap();
         assert!(alive(&mut stream));
-        assert!(network.set_internet(slot.index, false).await.unwrap());
+        assert!(network.set_policy(slot.index, policy(false)).await.unwrap());
         assert!(cut(&mut stream));
-        assert!(!network.set_internet(999, false).await.unwrap());
+        assert!(!network.set_policy(999, policy(false)).await.unwrap());
 
         // The next owner of the address starts with a clean state.
         network.release(slot.index).await.unwrap();
@@ -188,7 +188,7 @@ fn internet_access_can_be_toggled() {
 fn flushed_rules_are_restored() {
     on_machine(async |machine| {
         let network = machine.open().await;
-        let slot = network.acquire(false).await.unwrap();
+        let slot = acquire(&network, false).await.unwrap();
         sh("nft flush ruleset");
         let restored = async {
             while !sh("nft list ruleset").contains(&slot.address.to_string()) {
@@ -210,8 +210,8 @@ fn two_servers_are_independent() {
         config.instance = "t".into();
         config.run_dir = machine.dir.path().join("second");
         config.block = Ipv4Addr::new(100, 97, 0, 0);
-        let second = cabana_net::Network::open(config, &[], &Supervisor::new()).await.unwrap();
-        let (a, b) = (first.acquire(true).await.unwrap(), second.acquire(true).await.unwrap());
+        let second = cabana_net::Network::open(config, vec![], &Supervisor::new()).await.unwrap();
+        let (a, b) = (acquire(&first, true).await.unwrap(), acquire(&second, true).await.unwrap());
         let port = listen(&machine.outside, PUBLIC).await;
         assert!(reach(&a, PUBLIC, port).await.is_some());
         assert!(reach(&b, PUBLIC, port).await.is_some());

@@ -8,21 +8,21 @@ use std::time::Duration;
 use cabana_net::{Counts, Error, Network};
 use cabana_supervisor::Supervisor;
 
-use crate::machine::{PUBLIC, alive, cut, inside, listen, no_reach, on_machine, reach, sh};
+use crate::machine::{PUBLIC, acquire, alive, cut, in_use, inside, listen, no_reach, on_machine, reach, sh};
 
 #[test]
 fn closing_leaves_nothing() {
     on_machine(async |machine| {
         let before = machine.network_state();
         let network = machine.open().await;
-        let slot = network.acquire(false).await.unwrap();
+        let slot = acquire(&network, false).await.unwrap();
         assert_ne!(machine.network_state(), before);
         network.release(slot.index).await.unwrap();
         network.release(slot.index).await.unwrap();
         network.close().await.unwrap();
         network.close().await.unwrap();
         assert_eq!(machine.network_state(), before);
-        assert!(matches!(network.acquire(true).await, Err(Error::Closed)));
+        assert!(matches!(acquire(&network, true).await, Err(Error::Closed)));
         // It can be opened again.
         let network = machine.open().await;
         network.settled().await;
@@ -37,7 +37,10 @@ fn a_failed_start_leaves_nothing() {
         let before = machine.network_state();
         // Another name server listens on all addresses.
         let other = std::net::TcpListener::bind("0.0.0.0:53").unwrap();
-        assert!(matches!(Network::open(machine.config(), &[], &Supervisor::new()).await, Err(Error::DnsBind { .. })));
+        assert!(matches!(
+            Network::open(machine.config(), vec![], &Supervisor::new()).await,
+            Err(Error::DnsBind { .. })
+        ));
         assert_eq!(machine.network_state(), before);
         drop(other);
         machine.open().await.close().await.unwrap();
@@ -51,7 +54,7 @@ fn settles_after_many_cycles() {
         let mut config = machine.config();
         config.slots = 64;
         config.spare = 4;
-        let network = Arc::new(Network::open(config, &[], &Supervisor::new()).await.unwrap());
+        let network = Arc::new(Network::open(config, vec![], &Supervisor::new()).await.unwrap());
         network.settled().await;
         let rest = Counts { ready: 4, ..Counts::default() };
         assert_eq!(network.counts(), rest);
@@ -65,7 +68,7 @@ fn settles_after_many_cycles() {
             let network = Arc::clone(&network);
             tokio::spawn(async move {
                 for n in 0..40 {
-                    let slot = network.acquire((n + task) % 4 != 0).await.unwrap();
+                    let slot = acquire(&network, (n + task) % 4 != 0).await.unwrap();
                     network.release(slot.index).await.unwrap();
                 }
             })
@@ -92,16 +95,16 @@ fn the_limit_holds() {
             let mut config = machine.config();
             config.slots = 3;
             config.spare = spare;
-            let network = Network::open(config, &[], &Supervisor::new()).await.unwrap();
+            let network = Network::open(config, vec![], &Supervisor::new()).await.unwrap();
             let mut slots = Vec::new();
             for _ in 0..3 {
-                slots.push(network.acquire(true).await.unwrap());
+                slots.push(acquire(&network, true).await.unwrap());
             }
-            assert!(matches!(network.acquire(true).await, Err(Error::Full { limit: 3 })));
+            assert!(matches!(acquire(&network, true).await, Err(Error::Full { limit: 3 })));
             network.release(slots[1].index).await.unwrap();
             // Allocation waits for the slot that is being deleted.
-            slots[1] = network.acquire(false).await.unwrap();
-            assert!(matches!(network.acquire(true).await, Err(Error::Full { limit: 3 })));
+            slots[1] = acquire(&network, false).await.unwrap();
+            assert!(matches!(acquire(&network, true).await, Err(Error::Full { limit: 3 })));
             for slot in slots {
                 network.release(slot.index).await.unwrap();
             }
@@ -118,9 +121,9 @@ fn a_cancelled_caller_loses_no_slot() {
         let mut config = machine.config();
         config.slots = 6;
         config.spare = 1;
-        let network = Network::open(config, &[], &Supervisor::new()).await.unwrap();
+        let network = Network::open(config, vec![], &Supervisor::new()).await.unwrap();
         for n in 0..60_u32 {
-            let acquire = network.acquire(n % 2 == 0);
+            let acquire = acquire(&network, n % 2 == 0);
             if let Ok(slot) = tokio::time::timeout(Duration::from_micros(u64::from(n % 12) * 150), acquire).await {
                 network.release(slot.unwrap().index).await.unwrap();
             }
@@ -135,8 +138,8 @@ fn a_cancelled_caller_loses_no_slot() {
 fn running_sandboxes_survive_a_restart() {
     on_machine(async |machine| {
         let network = machine.open().await;
-        let slot = network.acquire(true).await.unwrap();
-        let offline = network.acquire(false).await.unwrap();
+        let slot = acquire(&network, true).await.unwrap();
+        let offline = acquire(&network, false).await.unwrap();
         let port = listen(&machine.outside, PUBLIC).await;
         let mut stream = inside(&slot.netns, move || TcpStream::connect((PUBLIC, port)).unwrap()).await;
         std::io::Read::read(&mut stream, &mut [0; 64]).unwrap();
@@ -146,8 +149,8 @@ fn running_sandboxes_survive_a_restart() {
         // The server dies; the next one takes over.
         drop(network);
         assert!(alive(&mut stream));
-        let network =
-            Network::open(machine.config(), &[slot.index, offline.index, 39], &Supervisor::new()).await.unwrap();
+        let in_use_again = vec![in_use(slot.index, true), in_use(offline.index, false), in_use(39, true)];
+        let network = Network::open(machine.config(), in_use_again, &Supervisor::new()).await.unwrap();
         assert!(alive(&mut stream));
         let adopted = network.adopted(slot.index).unwrap();
         let inode = |slot: &cabana_net::Slot| rustix::fs::fstat(slot.netns.as_fd()).unwrap().st_ino;
@@ -160,7 +163,8 @@ fn running_sandboxes_survive_a_restart() {
         // A graceful stop keeps them, too.
         network.close().await.unwrap();
         assert!(alive(&mut stream));
-        let network = Network::open(machine.config(), &[slot.index], &Supervisor::new()).await.unwrap();
+        let network =
+            Network::open(machine.config(), vec![in_use(slot.index, true)], &Supervisor::new()).await.unwrap();
         assert!(alive(&mut stream));
         assert!(network.adopted(offline.index).is_none());
         network.release(slot.index).await.unwrap();
@@ -175,7 +179,7 @@ fn slots_of_a_crashed_server_are_deleted() {
     on_machine(async |machine| {
         let before = machine.network_state();
         let network = machine.open().await;
-        let slot = network.acquire(false).await.unwrap();
+        let slot = acquire(&network, false).await.unwrap();
         network.settled().await;
         drop(network);
         assert!(sh("ip -o link").contains(&format!("cbt1-{}@", slot.index)));
@@ -192,7 +196,7 @@ fn slots_of_a_crashed_server_are_deleted() {
 fn flows_end_with_their_slot() {
     on_machine(async |machine| {
         let network = machine.open().await;
-        let (slot, other) = (network.acquire(true).await.unwrap(), network.acquire(true).await.unwrap());
+        let (slot, other) = (acquire(&network, true).await.unwrap(), acquire(&network, true).await.unwrap());
         let port = listen(&machine.outside, PUBLIC).await;
         let flows = || sh("cat /proc/sys/net/netfilter/nf_conntrack_count").trim().parse::<u32>().unwrap();
         assert!(reach(&slot, PUBLIC, port).await.is_some());
@@ -214,10 +218,10 @@ fn flows_end_with_their_slot() {
 fn addresses_are_used_round_robin() {
     on_machine(async |machine| {
         let network = machine.open().await;
-        let first = network.acquire(true).await.unwrap();
+        let first = acquire(&network, true).await.unwrap();
         network.release(first.index).await.unwrap();
         for _ in 0..5 {
-            let next = network.acquire(true).await.unwrap();
+            let next = acquire(&network, true).await.unwrap();
             assert_ne!(next.address, first.address);
             network.release(next.index).await.unwrap();
         }

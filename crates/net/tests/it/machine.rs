@@ -8,8 +8,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cabana_net::{Network, NetworkConfig, Slot};
+use cabana_net::{Error, InUse, Network, NetworkConfig, Slot};
 use cabana_supervisor::Supervisor;
+use cabana_types::egress::Bounds;
+use cabana_types::{EgressPolicy, SandboxId};
 use nix::sched::{CloneFlags, setns, unshare};
 use tempfile::TempDir;
 
@@ -84,11 +86,12 @@ impl Machine {
             slots: 40,
             spare: 2,
             resolvers: vec!["127.0.0.1:9".parse().unwrap()],
+            bounds: Bounds::default(),
         }
     }
 
     pub(crate) async fn open(&self) -> Network {
-        Network::open(self.config(), &[], &Supervisor::new()).await.unwrap()
+        Network::open(self.config(), vec![], &Supervisor::new()).await.unwrap()
     }
 
     /// All network state: links, addresses, routes, rules, mounts.
@@ -98,6 +101,25 @@ impl Machine {
         let seen = sh("ip -o link | cut -d: -f2; ip -o -4 addr | cut -d' ' -f2-7; ip route; nft list ruleset");
         format!("{seen}pins {pins}")
     }
+}
+
+/// The open policy, or one that allows nothing.
+pub(crate) fn policy(internet: bool) -> Arc<EgressPolicy> {
+    Arc::new(if internet { EgressPolicy::default() } else { EgressPolicy::offline() })
+}
+
+/// The id of the sandbox that uses every slot here.
+pub(crate) fn owner() -> SandboxId {
+    SandboxId::from_random([1; 20])
+}
+
+pub(crate) async fn acquire(network: &Network, internet: bool) -> Result<Slot, Error> {
+    network.acquire(&owner(), policy(internet)).await
+}
+
+/// A slot that an earlier server left in use.
+pub(crate) fn in_use(index: u32, internet: bool) -> InUse {
+    InUse { index, owner: owner(), policy: policy(internet) }
 }
 
 fn namespace() -> OwnedFd {

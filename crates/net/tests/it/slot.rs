@@ -4,13 +4,13 @@ use cabana_supervisor::Supervisor;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::time::Instant;
 
-use crate::machine::{Machine, greeting, inside, listen, on_machine, sh};
+use crate::machine::{Machine, acquire, greeting, inside, listen, on_machine, sh};
 
 #[test]
 fn slots_are_configured() {
     on_machine(async |machine| {
         let network = machine.open().await;
-        let slot = network.acquire(true).await.unwrap();
+        let slot = acquire(&network, true).await.unwrap();
         assert_eq!(slot.address, Ipv4Addr::from_bits(slot.gateway.to_bits() + 1));
         assert_eq!(slot.dns, Ipv4Addr::new(100, 96, 0, 1));
         let (address, gateway) = (slot.address, slot.gateway);
@@ -46,7 +46,7 @@ fn the_host_reaches_a_sandbox_at_once() {
     on_machine(async |machine: std::sync::Arc<Machine>| {
         let network = machine.open().await;
         for internet in [true, false] {
-            let slot = network.acquire(internet).await.unwrap();
+            let slot = acquire(&network, internet).await.unwrap();
             let port = listen(&slot.netns, Ipv4Addr::UNSPECIFIED).await;
             let start = Instant::now();
             let said = tokio::task::spawn_blocking(move || greeting((slot.address, port).into())).await.unwrap();
@@ -65,7 +65,7 @@ fn slots_are_allocated_quickly() {
         config.slots = 300;
         config.spare = 100;
         let start = Instant::now();
-        let network = cabana_net::Network::open(config, &[], &Supervisor::new()).await.unwrap();
+        let network = cabana_net::Network::open(config, vec![], &Supervisor::new()).await.unwrap();
         let opened = start.elapsed();
         network.settled().await;
         let filled = start.elapsed() - opened;
@@ -79,7 +79,7 @@ fn slots_are_allocated_quickly() {
         };
         for n in 0..100 {
             let start = Instant::now();
-            slots.push(network.acquire(n % 2 == 0).await.unwrap());
+            slots.push(acquire(&network, n % 2 == 0).await.unwrap());
             note(n % 2, start);
         }
         for slot in slots {

@@ -7,7 +7,7 @@ use cabana_supervisor::Supervisor;
 use hickory_proto::op::ResponseCode;
 
 use crate::dns::{ask_over_tcp, udp};
-use crate::machine::{on_machine, sh};
+use crate::machine::{acquire, on_machine, sh};
 use crate::resolver::Resolver;
 
 /// Makes a task panic, and waits until it is restarted.
@@ -30,10 +30,10 @@ fn every_task_recovers_from_a_panic() {
         let mut config = machine.config();
         config.resolvers = vec![resolver.address];
         let supervisor = Supervisor::new();
-        let network = Network::open(config, &[], &supervisor).await.unwrap();
+        let network = Network::open(config, vec![], &supervisor).await.unwrap();
         network.settled().await;
 
-        let slot = network.acquire(true).await.unwrap();
+        let slot = acquire(&network, true).await.unwrap();
         panic(&supervisor, "DNS over UDP").await;
         assert_eq!(udp(&slot, "example.com.", None).await.answers.len(), 1);
         panic(&supervisor, "DNS over TCP").await;
@@ -43,8 +43,8 @@ fn every_task_recovers_from_a_panic() {
         panic(&supervisor, "network slot reaper").await;
         panic(&supervisor, "network slot pool").await;
         network.release(slot.index).await.unwrap();
-        let slots = [network.acquire(true).await.unwrap(), network.acquire(false).await.unwrap()];
-        let more = network.acquire(true).await.unwrap();
+        let slots = [acquire(&network, true).await.unwrap(), acquire(&network, false).await.unwrap()];
+        let more = acquire(&network, true).await.unwrap();
         network.settled().await;
         assert_eq!(network.counts(), Counts { ready: 2, used: 3, ..Counts::default() });
 
@@ -71,11 +71,11 @@ fn slots_are_created_while_the_builder_keeps_panicking() {
         let supervisor = Supervisor::new();
         let mut config = machine.config();
         config.spare = 0;
-        let network = Network::open(config, &[], &supervisor).await.unwrap();
+        let network = Network::open(config, vec![], &supervisor).await.unwrap();
         for _ in 0..3 {
             supervisor.inject_panic("network slot builder");
             // The caller gets a slot whether the panic happens before, during or after the work.
-            let slot = network.acquire(true).await.unwrap();
+            let slot = acquire(&network, true).await.unwrap();
             network.release(slot.index).await.unwrap();
         }
         network.settled().await;

@@ -1,0 +1,80 @@
+//! The sandbox that uses a slot: its policy, and what the policy denied.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use cabana_types::egress::{Denial, Denials};
+use cabana_types::{EgressPolicy, SandboxId};
+use tokio::sync::watch;
+use tracing::info;
+
+/// Denials of one sandbox that are logged in each period; all are counted.
+const LOGGED: u32 = 10;
+const LOG_PERIOD: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(crate) struct Tenant {
+    pub(crate) owner: SandboxId,
+    policy: watch::Sender<Arc<EgressPolicy>>,
+    denied: Mutex<Denied>,
+}
+
+#[derive(Debug, Default)]
+struct Denied {
+    denials: Denials,
+    /// Start of the period, denials logged in it, and denials since that were not.
+    period: Option<Instant>,
+    logged: u32,
+    silent: u64,
+}
+
+impl Tenant {
+    pub(crate) fn new(owner: SandboxId, policy: Arc<EgressPolicy>) -> Arc<Tenant> {
+        Arc::new(Tenant { owner, policy: watch::Sender::new(policy), denied: Mutex::default() })
+    }
+
+    pub(crate) fn policy(&self) -> Arc<EgressPolicy> {
+        Arc::clone(&self.policy.borrow())
+    }
+
+    pub(crate) fn set_policy(&self, policy: Arc<EgressPolicy>) {
+        self.policy.send_replace(policy);
+    }
+
+    /// Tells of changes of the policy; closed when the sandbox has left the slot.
+    pub(crate) fn watch(&self) -> watch::Receiver<Arc<EgressPolicy>> {
+        self.policy.subscribe()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Denied> {
+        self.denied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn denials(&self) -> Denials {
+        self.lock().denials.clone()
+    }
+
+    /// Counts and logs a denied attempt. The sandbox decides how many there are, so the log is limited.
+    pub(crate) fn deny(&self, denial: Denial) {
+        let mut denied = self.lock();
+        if denied.period.is_none_or(|start| start.elapsed() >= LOG_PERIOD) {
+            denied.period = Some(Instant::now());
+            denied.logged = 0;
+        }
+        if denied.logged < LOGGED {
+            denied.logged += 1;
+            let not_logged = std::mem::take(&mut denied.silent);
+            info!(
+                sandbox = %self.owner,
+                protocol = ?denial.protocol,
+                destination = denial.destination,
+                rule = denial.rule,
+                not_logged,
+                "denied a connection"
+            );
+        } else {
+            denied.silent += 1;
+        }
+        denied.denials.add(denial);
+    }
+}
