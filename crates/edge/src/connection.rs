@@ -1,17 +1,24 @@
 //! The state of one client connection, shared by the guard that reads its bytes, the service that handles its requests, and the task that
 //! drives it.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
+use crate::clients::Place;
 use crate::guard::Rejection;
+
+/// A new connection has this long to send its request.
+const BRIEFLY_IDLE: Duration = Duration::from_millis(500);
+/// A client may be busy for this long before it reads on.
+const BRIEFLY_UNREAD: Duration = Duration::from_secs(10);
 
 /// Who is at the other end of a connection; every request carries it as an extension.
 #[derive(Debug, Clone, Copy)]
@@ -27,8 +34,8 @@ pub(crate) struct Connection {
     pub(crate) peer: Peer,
     /// Cancelled when the connection must end now.
     pub(crate) closing: CancellationToken,
-    /// Counts it among the connections that may be open. A tunnel keeps the permit by keeping the connection.
-    _permit: OwnedSemaphorePermit,
+    /// Counts it among the connections that may be open. A tunnel keeps the place by keeping the connection.
+    pub(crate) place: Place,
     state: Mutex<State>,
 }
 
@@ -37,6 +44,8 @@ struct State {
     in_flight: usize,
     /// When the last response was complete.
     idle_since: Instant,
+    /// The responses whose last part was handed to the connection, which has not asked for more, and since when.
+    unread: HashMap<u64, Instant>,
     rejection: Option<Rejection>,
     /// Whether the requested upgrade was accepted.
     upgrade_accepted: Option<bool>,
@@ -50,6 +59,7 @@ impl State {
         Self {
             in_flight: 0,
             idle_since: Instant::now(),
+            unread: HashMap::new(),
             rejection: None,
             upgrade_accepted: None,
             reader: None,
@@ -59,8 +69,9 @@ impl State {
 }
 
 impl Connection {
-    pub(crate) fn new(peer: Peer, closing: CancellationToken, permit: OwnedSemaphorePermit) -> Self {
-        Self { peer, closing, _permit: permit, state: Mutex::new(State::new()) }
+    /// A connection that ends with `closing`, or alone.
+    pub(crate) fn new(peer: Peer, closing: &CancellationToken, place: Place) -> Self {
+        Self { peer, closing: closing.child_token(), place, state: Mutex::new(State::new()) }
     }
 
     /// A request begins.
@@ -80,6 +91,29 @@ impl Connection {
     pub(crate) fn idle_since(&self) -> Option<Instant> {
         let state = self.state();
         (state.in_flight == 0).then_some(state.idle_since)
+    }
+
+    /// Records whether the client has to read before more of a response can be sent.
+    pub(crate) fn set_unread(&self, response: u64, unread: bool) {
+        let mut state = self.state();
+        if unread {
+            state.unread.insert(response, Instant::now());
+        } else {
+            state.unread.remove(&response);
+        }
+    }
+
+    /// Since when the client reads none of the responses in flight; `None` if it reads, or if none is in flight.
+    pub(crate) fn unread_since(&self) -> Option<Instant> {
+        let state = self.state();
+        let all = state.in_flight > 0 && state.unread.len() == state.in_flight;
+        state.unread.values().max().copied().filter(|_| all)
+    }
+
+    /// Since when the connection serves nobody: it has been idle or unread for a while.
+    pub(crate) fn useless_since(&self) -> Option<Instant> {
+        let unread = || self.unread_since().filter(|since| since.elapsed() >= BRIEFLY_UNREAD);
+        self.idle_since().filter(|since| since.elapsed() >= BRIEFLY_IDLE).or_else(unread)
     }
 
     /// Records that the guard rejected a request and replaced it with a placeholder.

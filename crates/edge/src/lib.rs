@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod clients;
 mod connection;
 mod dial;
 pub mod directory;
@@ -18,6 +19,7 @@ mod edge;
 mod forward;
 mod guard;
 mod headers;
+pub mod limits;
 pub mod listener;
 mod response;
 mod signature;

@@ -1,11 +1,11 @@
 //! The listener: accepts connections, guards them, and passes each request to the edge or to the API.
 
-use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -21,48 +21,24 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
+use crate::clients::{Clients, Place};
 use crate::connection::{Connection, Peer};
 use crate::early_reply::{CutWhenGone, PeerStoppedReading};
 use crate::edge::Edge;
 use crate::guard::{Guard, PLACEHOLDER_PATH, Protocol, Timeouts};
+pub use crate::limits::Limits;
 use crate::tls::Tls;
 use crate::{headers, response};
 
-/// Limits of one listener.
-#[derive(Debug, Clone)]
-pub struct Limits {
-    /// Open connections; more wait in the kernel's queue.
-    pub connections: usize,
-    /// Time for a request head, from its first byte.
-    pub head: Duration,
-    /// Time between requests on one connection. E2B's clients keep connections for 300 seconds and expect them to live.
-    pub idle: Duration,
-    /// Time for responses in flight to finish when the listener closes.
-    pub grace: Duration,
-    /// Time for the TLS handshake.
-    pub handshake: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connections: 16 * 1024,
-            head: Duration::from_secs(15),
-            idle: Duration::from_secs(330),
-            grace: Duration::from_secs(2),
-            handshake: Duration::from_secs(10),
-        }
-    }
-}
-
 /// Delay after `accept` failed for lack of descriptors or memory: nothing signals when there are some again.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// How often connections are looked for that can be closed while all places are taken.
+const ROOM_RETRY: Duration = Duration::from_secs(1);
 /// A dead client is detected after about three minutes.
 const KEEPALIVE: Duration = Duration::from_secs(90);
 const KEEPALIVE_PROBE: Duration = Duration::from_secs(15);
@@ -76,20 +52,27 @@ const H2_PING: Duration = Duration::from_secs(30);
 const CROWDED: usize = 4;
 const CROWDED_IDLE: Duration = Duration::from_secs(5);
 
-/// Serves until `shutdown`, with the default limits.
-pub async fn serve(listener: TcpListener, edge: Arc<Edge>, api: Router, shutdown: CancellationToken) -> io::Result<()> {
-    serve_with(listener, edge, api, Limits::default(), shutdown, false, |stream| async move { Ok(stream) }).await
+/// Serves until `shutdown`.
+pub async fn serve(
+    listener: TcpListener,
+    edge: Arc<Edge>,
+    api: Router,
+    limits: Limits,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
+    serve_with(listener, edge, api, limits, shutdown, false, |stream| async move { Ok(stream) }).await
 }
 
-/// Serves until `shutdown` with TLS, with the default limits.
+/// Serves until `shutdown` with TLS.
 pub async fn serve_tls(
     listener: TcpListener,
     edge: Arc<Edge>,
     api: Router,
     tls: &Tls,
+    limits: Limits,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    serve_with(listener, edge, api, Limits::default(), shutdown, true, |stream| tls.accept(stream)).await
+    serve_with(listener, edge, api, limits, shutdown, true, |stream| tls.accept(stream)).await
 }
 
 /// Serves until `shutdown`, over streams that `wrap` makes of the accepted ones. `secure` says whether `wrap` does TLS.
@@ -107,20 +90,22 @@ where
     W: Fn(TcpStream) -> F,
     F: Future<Output = io::Result<S>> + Send + 'static,
 {
-    let permits = Arc::new(Semaphore::new(limits.connections));
+    let clients = Arc::new(Clients::new(&limits));
     let grace = limits.grace;
-    let front = Arc::new(Front { edge, api, limits, permits, shutdown, closing: CancellationToken::new() });
+    let front = Arc::new(Front { edge, api, limits, clients, shutdown, closing: CancellationToken::new() });
     let connections = TaskTracker::new();
-    while let Some((stream, address, permit)) = front.accept(&listener).await {
+    while let Some((stream, address, place)) = front.accept(&listener).await {
         let stream = wrap(stream);
         let front = front.clone();
+        let connection = Arc::new(Connection::new(Peer { address, secure }, &front.closing, place));
+        front.clients.add(&connection);
         connections.spawn(async move {
             let handshake = tokio::select! {
                 done = timeout(front.limits.handshake, stream) => done,
-                () = front.closing.cancelled() => return,
+                () = connection.closing.cancelled() => return,
             };
             match handshake {
-                Ok(Ok(stream)) => front.serve(stream, Peer { address, secure }, permit).await,
+                Ok(Ok(stream)) => front.serve(stream, connection).await,
                 Ok(Err(error)) => tracing::debug!(%address, %error, "TLS handshake failed"),
                 Err(_) => tracing::debug!(%address, "TLS handshake timed out"),
             }
@@ -141,7 +126,7 @@ struct Front {
     edge: Arc<Edge>,
     api: Router,
     limits: Limits,
-    permits: Arc<Semaphore>,
+    clients: Arc<Clients>,
     shutdown: CancellationToken,
     /// Cancelled when all connections must end.
     closing: CancellationToken,
@@ -149,22 +134,31 @@ struct Front {
 
 impl Front {
     /// The next connection; `None` when the listener is to close.
-    async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-        let permit = tokio::select! {
-            () = self.shutdown.cancelled() => return None,
-            permit = self.permits.clone().acquire_owned() => permit.ok()?,
-        };
+    async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, SocketAddr, Place)> {
         loop {
+            let permit = loop {
+                self.clients.make_room();
+                tokio::select! {
+                    () = self.shutdown.cancelled() => return None,
+                    permit = self.clients.permit() => break permit?,
+                    // By then some may have become idle.
+                    () = sleep(ROOM_RETRY) => {}
+                }
+            };
             let accepted = tokio::select! {
                 () = self.shutdown.cancelled() => return None,
                 accepted = listener.accept() => accepted,
             };
             match accepted {
                 Ok((stream, address)) => {
+                    let Some(place) = self.clients.enter(address, permit) else {
+                        tracing::debug!(%address, "refused a connection: this client has too many");
+                        continue;
+                    };
                     if let Err(error) = prepare(&stream) {
                         tracing::debug!(%address, %error, "could not set socket options");
                     }
-                    return Some((stream, address, permit));
+                    return Some((stream, address, place));
                 }
                 Err(error) if is_per_connection(&error) => {}
                 Err(error) => {
@@ -179,17 +173,18 @@ impl Front {
     }
 
     /// Serves one connection to its end.
-    async fn serve<S>(self: Arc<Self>, stream: S, peer: Peer, permit: OwnedSemaphorePermit)
+    async fn serve<S>(self: Arc<Self>, stream: S, connection: Arc<Connection>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let crowded = self.permits.available_permits() < self.limits.connections / CROWDED;
+        let crowded = self.clients.is_crowded(CROWDED);
         let idle = if crowded { self.limits.idle.min(CROWDED_IDLE) } else { self.limits.idle };
-        let connection = Arc::new(Connection::new(peer, self.closing.clone(), permit));
+        let peer = connection.peer;
         let mut guard = Guard::new(stream, connection.clone(), Timeouts { head: self.limits.head, idle });
         let protocol = tokio::select! {
             protocol = guard.protocol() => protocol,
             () = self.shutdown.cancelled() => return,
+            () = connection.closing.cancelled() => return,
         };
         let ended = match protocol {
             Ok(Protocol::Http1) => self.http1(guard, connection).await,
@@ -217,13 +212,15 @@ impl Front {
             .with_upgrades();
         let mut connection = pin!(connection);
         let mut leaving = false;
+        let mut unread = pin!(self.unread_for_long(&client));
         loop {
             tokio::select! {
                 biased;
                 ended = connection.as_mut() => return ended,
                 // Dropping the connection leaves its response without an end.
                 () = poll_fn(|cx| client.poll_cut(cx)) => return Ok(()),
-                () = self.closing.cancelled() => return Ok(()),
+                () = client.closing.cancelled() => return Ok(()),
+                () = unread.as_mut() => return Ok(()),
                 () = self.shutdown.cancelled(), if !leaving => {
                     leaving = true;
                     connection.as_mut().graceful_shutdown();
@@ -250,11 +247,13 @@ impl Front {
         let mut connection = pin!(connection);
         let mut leaving = false;
         let mut idle_timer = pin!(sleep(idle));
+        let mut unread = pin!(self.unread_for_long(&client));
         loop {
             tokio::select! {
                 biased;
                 ended = connection.as_mut() => return ended,
-                () = self.closing.cancelled() => return Ok(()),
+                () = client.closing.cancelled() => return Ok(()),
+                () = unread.as_mut() => return Ok(()),
                 () = self.shutdown.cancelled(), if !leaving => {
                     leaving = true;
                     connection.as_mut().graceful_shutdown();
@@ -272,17 +271,33 @@ impl Front {
         }
     }
 
+    /// Resolves when the client has not read any of its responses for too long.
+    async fn unread_for_long(&self, client: &Connection) {
+        let mut next = Instant::now() + self.limits.unread;
+        loop {
+            sleep_until(next).await;
+            next = client.unread_since().unwrap_or_else(Instant::now) + self.limits.unread;
+            if next <= Instant::now() {
+                tracing::debug!(peer = %client.peer.address, "closing a connection: the client does not read");
+                return;
+            }
+        }
+    }
+
     /// Handles one request.
     async fn handle(
         self: Arc<Self>,
         request: Request<Incoming>,
         client: Arc<Connection>,
-    ) -> Result<Response<ResponseBody>, Infallible> {
-        let in_flight = ClientRequest::new(client.clone());
+    ) -> Result<Response<ResponseBody>, TooManyRequests> {
+        let Some(in_flight) = ClientRequest::new(client.clone()) else {
+            tracing::debug!(peer = %client.peer.address, "refused a request: this client has too many in flight");
+            return Err(TooManyRequests);
+        };
         if request.uri().path() == PLACEHOLDER_PATH
             && let Some(rejection) = client.rejection()
         {
-            return Ok(response::rejected(rejection).map(|body| ResponseBody { body, _in_flight: in_flight }));
+            return Ok(response::rejected(rejection).map(|body| ResponseBody { body, in_flight }));
         }
         let upgrade = headers::requested_upgrade(request.version(), request.method(), request.headers()).is_some();
         let (mut request, drain) = cabana_body_drain::track(request);
@@ -305,7 +320,7 @@ impl Front {
         }
         let stopped_reading = response.extensions_mut().remove::<PeerStoppedReading>().is_some();
         let response = drain.finish(response, stopped_reading).await;
-        Ok(response.map(|body| ResponseBody { body, _in_flight: in_flight }))
+        Ok(response.map(|body| ResponseBody { body, in_flight }))
     }
 }
 
@@ -325,26 +340,40 @@ fn is_per_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted | WouldBlock)
 }
 
+/// Ends a stream, or a connection with HTTP/1: an answer would take the memory that is to be saved.
+#[derive(Debug, thiserror::Error)]
+#[error("too many requests in flight")]
+struct TooManyRequests;
+
 /// Keeps the connection from being idle until it is dropped.
-struct ClientRequest(Arc<Connection>);
+struct ClientRequest {
+    connection: Arc<Connection>,
+    number: u64,
+}
 
 impl ClientRequest {
-    fn new(connection: Arc<Connection>) -> Self {
+    /// `None` if too many requests are in flight.
+    fn new(connection: Arc<Connection>) -> Option<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         connection.begin();
-        Self(connection)
+        let accepted = connection.place.begin_request();
+        let request = Self { connection, number: NEXT.fetch_add(1, Ordering::Relaxed) };
+        accepted.then_some(request)
     }
 }
 
 impl Drop for ClientRequest {
     fn drop(&mut self) {
-        self.0.end();
+        self.connection.set_unread(self.number, false);
+        self.connection.place.end_request();
+        self.connection.end();
     }
 }
 
 /// The body of a response; while it lives the connection is not idle.
 struct ResponseBody {
     body: Body,
-    _in_flight: ClientRequest,
+    in_flight: ClientRequest,
 }
 
 impl HttpBody for ResponseBody {
@@ -352,7 +381,11 @@ impl HttpBody for ResponseBody {
     type Error = axum::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        // hyper asks for the next frame when there is room for it, that is when the client has read.
+        let ClientRequest { connection, number } = &self.in_flight;
+        connection.set_unread(*number, matches!(frame, Poll::Ready(Some(Ok(_)))));
+        frame
     }
 
     fn is_end_stream(&self) -> bool {

@@ -19,6 +19,10 @@ pub(crate) async fn copy(
     gone: CancellationToken,
     connection: Option<Arc<Connection>>,
 ) {
+    // A tunnel is in use until it ends.
+    if let Some(connection) = &connection {
+        connection.begin();
+    }
     let closing = connection.as_ref().map(|connection| connection.closing.clone()).unwrap_or_default();
     let copying = async {
         let (client, sandbox) = futures_util::try_join!(client, sandbox)?;

@@ -2,6 +2,7 @@
 //! `defaults.toml` beside this file, with its description and environment variable, and to the struct here; if it
 //! needs a range, to [`Config::check`].
 
+mod listener;
 mod load;
 
 use std::net::{IpAddr, SocketAddr};
@@ -14,6 +15,7 @@ use cabana_types::Secret;
 use cabana_types::limits::{CPU_COUNT, DISK_MB, MAX_TIMEOUT_SECONDS, MEMORY_MB};
 use serde::Deserialize;
 
+pub use listener::{Connections, Rates, Tls, TlsMode};
 pub use load::{Loaded, Source};
 
 /// The compiled-in defaults, commented.
@@ -35,6 +37,8 @@ pub struct Config {
     pub domain: String,
     /// TLS of the listener.
     pub tls: Tls,
+    pub connections: Connections,
+    pub rates: Rates,
     /// Limits of sandboxes.
     pub limits: Limits,
     /// Network of sandboxes.
@@ -57,30 +61,6 @@ pub struct Config {
     pub archive: Archive,
     /// How long data is kept.
     pub retention: Retention,
-}
-
-/// TLS of the listener.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tls {
-    /// Whether TLS is on, and where the certificate comes from.
-    pub mode: TlsMode,
-    /// File with the certificate and its chain.
-    pub certificate: PathBuf,
-    /// File with its key.
-    pub key: PathBuf,
-}
-
-/// Where the listener's certificate comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TlsMode {
-    /// No TLS: plain HTTP.
-    Off,
-    /// An internal certificate authority.
-    Internal,
-    /// Files, provided by the operator.
-    Files,
 }
 
 /// Limits of sandboxes.
@@ -385,11 +365,12 @@ impl Config {
             ("retention.recycle_after_days", self.retention.recycle_after_days, 0..=36500, false),
             ("retention.failed_hours", self.retention.failed_hours, 0..=87600, false),
         ];
-        for (name, value, range, zero_is_fine) in checks {
-            let fine = range.contains(&value) || (zero_is_fine && value == 0);
-            if !fine {
-                let (min, max) = (range.start(), range.end());
-                return Err((name, format!("must be between {min} and {max}, not {value}")));
+        self.connections.check()?;
+        let clients = self.connections.ranges().into_iter().chain(self.rates.ranges());
+        let clients = clients.map(|(name, value, range)| (name, value, range, false));
+        for (name, value, range, zero_is_fine) in checks.into_iter().chain(clients) {
+            if !range.contains(&value) && !(zero_is_fine && value == 0) {
+                return Err((name, format!("must be between {} and {}, not {value}", range.start(), range.end())));
             }
         }
         Ok(())

@@ -43,6 +43,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     tls: Option<Tls>,
+    limits: listener::Limits,
     app: Arc<App>,
     directory: Arc<Directory>,
     fresh_key: Option<Secret>,
@@ -66,7 +67,7 @@ impl Server {
         let tls = open_tls(config)?;
         let store = Store::open_supervised(&config.database(), &supervisor).await?;
         let (keys, fresh_key) = Keys::open(&store, &config.key_file()).await?;
-        let limits = ResourceLimits::new(&config.limits);
+        let resource_limits = ResourceLimits::new(&config.limits);
         let directory = Arc::new(Directory::default());
         let cold = Arc::new(ColdStore::open(&config.cold_storage()).await?);
         let lifecycle = Lifecycle::new(store.clone(), backend, cold, Arc::clone(&directory), config, &supervisor);
@@ -79,9 +80,10 @@ impl Server {
         let webhooks = config.webhooks.clone();
         let tasks = TaskTracker::new();
         tasks.spawn(reboot.boot_again(Arc::clone(&lifecycle)));
-        let app = App { store, lifecycle, keys, limits, domain, webhooks, builds, upload_key, tasks };
+        let app = App { store, lifecycle, keys, limits: resource_limits, domain, webhooks, builds, upload_key, tasks };
         let app = Arc::new(app);
-        Ok(Self { listener, address, tls, app, directory, fresh_key, supervisor, _data_dir: data_dir })
+        let limits = config.connections.limits();
+        Ok(Self { listener, address, tls, limits, app, directory, fresh_key, supervisor, _data_dir: data_dir })
     }
 
     /// The address it listens on.
@@ -101,7 +103,7 @@ impl Server {
 
     /// Serves until `shutdown`, or until a task fails that the server cannot run without. Sandboxes keep running.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        let Self { listener, tls, app, directory, supervisor, _data_dir: data_dir, .. } = self;
+        let Self { listener, tls, limits, app, directory, supervisor, _data_dir: data_dir, .. } = self;
         let lifecycle = Arc::clone(&app.lifecycle);
         let edge = Edge::new(directory, app.domain.clone(), lifecycle).with_disk_used(disk_used(&app.lifecycle));
         let edge = Arc::new(edge);
@@ -114,7 +116,7 @@ impl Server {
         let api = api::router(Arc::clone(&app));
         let served = match &tls {
             Some(tls) => {
-                let serving = listener::serve_tls(listener, edge, api, tls, shutdown.clone());
+                let serving = listener::serve_tls(listener, edge, api, tls, limits, shutdown.clone());
                 let (served, ()) = tokio::join!(
                     async {
                         let served = serving.await;
@@ -125,7 +127,7 @@ impl Server {
                 );
                 served
             }
-            None => listener::serve(listener, edge, api, shutdown.clone()).await,
+            None => listener::serve(listener, edge, api, limits, shutdown.clone()).await,
         };
         // The listener may also have failed.
         shutdown.cancel();

@@ -11,7 +11,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use cabana_edge::listener::serve_tls;
+use cabana_edge::listener::{Limits, serve_tls};
 use cabana_edge::tls::Tls;
 use cabana_edge::{AutoResume, Edge, ResumeError, Route};
 use cabana_proto::filesystem::FilesystemExt;
@@ -107,7 +107,7 @@ impl Fake {
             match tls {
                 Some(tls) => {
                     let edge = Edge::new(Arc::default(), None, Arc::new(NeverResume));
-                    serve_tls(listener, Arc::new(edge), app, &tls, CancellationToken::new()).await
+                    serve_tls(listener, Arc::new(edge), app, &tls, Limits::default(), CancellationToken::new()).await
                 }
                 None => axum::serve(listener, app).await,
             }

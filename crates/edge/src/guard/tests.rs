@@ -10,7 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::framing::{Framing, Remainder};
 use super::*;
+use crate::clients::Clients;
 use crate::connection::Peer;
+use crate::limits::Limits;
 
 /// Feeds a stream in pieces, as the guard does; what passed, and the verdict that ended it.
 fn feed(stream: &[u8], cuts: &[usize]) -> (Vec<u8>, Remainder) {
@@ -263,7 +265,8 @@ fn guarded(room: usize) -> (DuplexStream, Guard<DuplexStream>, Arc<Connection>) 
     let (client, server) = duplex(room);
     let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("permit");
     let peer = Peer { address: "127.0.0.1:9".parse().expect("address"), secure: false };
-    let connection = Arc::new(Connection::new(peer, CancellationToken::new(), permit));
+    let place = Arc::new(Clients::new(&Limits::default())).enter(peer.address, permit).expect("place");
+    let connection = Arc::new(Connection::new(peer, &CancellationToken::new(), place));
     let timeouts = Timeouts { head: Duration::from_secs(15), idle: Duration::from_secs(60) };
     (client, Guard::new(server, connection.clone(), timeouts), connection)
 }

@@ -1,5 +1,6 @@
 //! The edge against a fake guest and servers on loopback.
 
+mod crowd;
 mod ending;
 mod hostile;
 mod leftovers;

@@ -147,21 +147,3 @@ async fn an_early_answer_is_not_lost_to_a_reset() {
     }
     assert_eq!(status(&read_until(&mut client, "no").await), 401);
 }
-
-#[tokio::test]
-async fn connections_are_bounded() {
-    let world = World::with(None, Limits { connections: 4, ..Limits::default() }).await;
-    let mut open = Vec::new();
-    for _ in 0..4 {
-        let mut client = world.connect().await;
-        client.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("write");
-        read_until(&mut client, "the API").await;
-        open.push(client);
-    }
-    let mut waiting = world.connect().await;
-    waiting.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("write");
-    let early = tokio::time::timeout(Duration::from_millis(100), waiting.read_u8()).await;
-    assert!(early.is_err(), "the fifth waits");
-    open.pop();
-    read_until(&mut waiting, "the API").await;
-}
