@@ -9,7 +9,20 @@
 pub mod authority;
 pub mod config;
 pub mod credentials;
+mod dial;
+mod hello;
+mod http;
+mod intercept;
+mod proxy;
+mod quota;
+mod session;
+mod socks;
+mod stream;
+mod wire;
 
 pub use authority::{Authority, AuthorityError};
+use cabana_net::{Egress, ResolveError, Source};
 pub use config::{Limits, ProxyConfig, TrustError};
 pub use credentials::{CredentialError, Credentials};
+pub use proxy::{StartError, start, start_with};
+pub use wire::{Kernel, Wire};

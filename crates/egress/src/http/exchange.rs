@@ -1,0 +1,207 @@
+//! One request to the server that it is for, and its response.
+
+use std::sync::Arc;
+
+use cabana_types::egress::EgressProxy;
+use http::header::{CONNECTION, EXPECT, HOST, UPGRADE};
+use http::{HeaderValue, Request, Response, StatusCode, Version};
+use http_body_util::{Either, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::answer::{Body, Fault};
+use super::target::{self, Host};
+use super::{Closed, MAX_HEAD, MAX_HEADERS, Scheme};
+use crate::dial::{DialError, dial};
+use crate::http::fill::fill;
+use crate::session::{Decision, Session, Way};
+use crate::stream::{AnyStream, join};
+
+/// The requests of one connection. They come one after the other.
+pub(crate) struct Exchange {
+    session: Arc<Session>,
+    scheme: Scheme,
+    /// The connection to the server of the last request.
+    upstream: Mutex<Option<Upstream>>,
+}
+
+struct Upstream {
+    way: Way,
+    proxy: Option<EgressProxy>,
+    sender: SendRequest<Incoming>,
+}
+
+/// Why a request has no response.
+enum Failure {
+    /// The sandbox gets an answer.
+    Fault(Fault),
+    /// Its connection is closed.
+    Denied,
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl Exchange {
+    pub(crate) fn new(session: Arc<Session>, scheme: Scheme) -> Self {
+        Self { session, scheme, upstream: Mutex::default() }
+    }
+
+    pub(crate) async fn handle(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Body>, Closed> {
+        match self.exchange(request).await {
+            Ok(response) => Ok(response),
+            Err(Failure::Fault(fault)) => {
+                tracing::debug!(sandbox = %self.session.owner, ?fault, "a request of a sandbox has no response");
+                Ok(fault.answer())
+            }
+            Err(Failure::Denied) => Err(Closed),
+        }
+    }
+
+    async fn exchange(&self, request: Request<Incoming>) -> Result<Response<Body>, Failure> {
+        let (mut parts, body) = request.into_parts();
+        let host = target::host(&parts).map_err(|refused| Fault::BadRequest(refused.0))?;
+        self.check(&host)?;
+        let decision = self.session.decide(host.name.as_ref()).map_err(|rule| {
+            self.session.deny(host.name.as_ref(), rule);
+            Failure::Denied
+        })?;
+
+        let protocol = target::upgrade(&parts.headers);
+        target::strip_hop_by_hop(&mut parts.headers);
+        // The proxy answers it itself.
+        parts.headers.remove(EXPECT);
+        if let Some(protocol) = &protocol {
+            set_upgrade(&mut parts.headers, protocol.clone());
+        }
+        if let Some(rules) = host.name.as_ref().and_then(|name| decision.policy.rules.get(name)) {
+            fill(&self.session, rules, &mut parts.headers).await?;
+        }
+        // `Connection` may have named it.
+        parts.headers.insert(HOST, host.header);
+        parts.uri = target::origin_form(&parts.uri);
+        parts.version = Version::HTTP_11;
+
+        let mut request = Request::from_parts(parts, body);
+        let client = protocol.map(|_| hyper::upgrade::on(&mut request));
+        let mut response = self.send(request, &decision).await?;
+        *response.version_mut() = Version::HTTP_11;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let client = client.ok_or_else(|| Fault::Upstream("the server switched protocols unasked".to_owned()))?;
+            return self.tunnel(response, client);
+        }
+        target::strip_hop_by_hop(response.headers_mut());
+        Ok(response.map(Either::Left))
+    }
+
+    /// Checks that a request is for the host of its connection.
+    fn check(&self, host: &Host) -> Result<(), Fault> {
+        let other_name = match &self.scheme {
+            Scheme::Plain => false,
+            Scheme::Tls(name) => host.name.as_ref() != Some(name),
+        };
+        let other_port = host.port.is_some_and(|port| port != self.session.original.port());
+        if other_name || other_port { Err(Fault::OtherHost) } else { Ok(()) }
+    }
+
+    /// Sends a request on the connection of the last one, if it is for the same server, or on a new one. It is sent twice
+    /// only if nothing of it was sent before.
+    async fn send(&self, mut request: Request<Incoming>, decision: &Decision) -> Result<Response<Incoming>, Failure> {
+        let idle = self.session.proxy.config.limits.idle;
+        let mut kept = self.upstream.lock().await;
+        let mut last =
+            kept.take().filter(|last| last.way == decision.way && last.proxy == decision.policy.egress_proxy);
+        loop {
+            let (mut upstream, used) = match last.take() {
+                Some(mut upstream) => match upstream.sender.ready().await {
+                    Ok(()) => (upstream, true),
+                    Err(_) => continue,
+                },
+                None => (self.connect(decision).await?, false),
+            };
+            let sent = timeout(idle, upstream.sender.try_send_request(request)).await;
+            let mut failure = match sent {
+                Ok(Ok(response)) => {
+                    *kept = Some(upstream);
+                    return Ok(response);
+                }
+                Ok(Err(failure)) => failure,
+                Err(_) => return Err(Fault::Upstream("the server did not answer in time".to_owned()).into()),
+            };
+            match failure.take_message() {
+                Some(unsent) if used => request = unsent,
+                _ => return Err(Fault::Upstream(format!("no response of the server: {}", failure.error())).into()),
+            }
+        }
+    }
+
+    async fn connect(&self, decision: &Decision) -> Result<Upstream, Failure> {
+        let session = &self.session;
+        let stream = dial(session, decision).await.map_err(|error| match error {
+            DialError::Denied => Failure::Denied,
+            error => Fault::Upstream(error.to_string()).into(),
+        })?;
+        let stream: AnyStream = match &self.scheme {
+            Scheme::Plain => stream,
+            Scheme::Tls(name) => {
+                let failed = |error: &dyn std::fmt::Display| Fault::Upstream(format!("TLS to {name}: {error}"));
+                let server = ServerName::try_from(name.as_str().to_owned()).map_err(|error| failed(&error))?;
+                let handshake = TlsConnector::from(Arc::clone(&session.proxy.tls)).connect(server, stream);
+                let connected = timeout(session.proxy.config.limits.connect, handshake).await;
+                Box::new(connected.map_err(|_| failed(&"no answer in time"))?.map_err(|error| failed(&error))?)
+            }
+        };
+        let (sender, connection) = http1::Builder::new()
+            .max_headers(MAX_HEADERS)
+            .max_buf_size(MAX_HEAD)
+            .preserve_header_case(true)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| Fault::Upstream(error.to_string()))?;
+        let ended = session.ended.clone();
+        session.tasks.spawn(async move {
+            tokio::select! {
+                ended = connection.with_upgrades() => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%error, "a connection for a sandbox broke");
+                    }
+                }
+                () = ended.cancelled_owned() => {}
+            }
+        });
+        Ok(Upstream { way: decision.way.clone(), proxy: decision.policy.egress_proxy.clone(), sender })
+    }
+
+    /// Passes a switch of protocols on, and then everything that both sides send.
+    fn tunnel(&self, mut response: Response<Incoming>, client: OnUpgrade) -> Result<Response<Body>, Failure> {
+        let protocol = response.headers().get(UPGRADE).cloned();
+        let protocol = protocol.ok_or_else(|| Fault::Upstream("the server switched to no protocol".to_owned()))?;
+        let server = hyper::upgrade::on(&mut response);
+        let (ended, idle) = (self.session.ended.clone(), self.session.proxy.config.limits.idle);
+        self.session.tasks.spawn(async move {
+            let tunnel = async {
+                if let (Ok(client), Ok(server)) = tokio::join!(client, server) {
+                    join(TokioIo::new(client), TokioIo::new(server), idle).await;
+                }
+            };
+            ended.run_until_cancelled(tunnel).await;
+        });
+        target::strip_hop_by_hop(response.headers_mut());
+        set_upgrade(response.headers_mut(), protocol);
+        Ok(response.map(|_| Either::Right(Full::default())))
+    }
+}
+
+fn set_upgrade(headers: &mut http::HeaderMap, protocol: HeaderValue) {
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, protocol);
+}

@@ -1,0 +1,10 @@
+//! The proxy between a client that plays the sandbox and servers on loopback. Only the redirect is imitated: public
+//! addresses lead to servers of the test.
+
+mod cuts;
+mod hostile;
+mod names;
+mod requests;
+mod rules;
+mod socks;
+mod support;
