@@ -4,8 +4,9 @@
 use std::ffi::CString;
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::fd::FromRawFd;
+use std::os::unix::fs::MetadataExt;
 
 use cabana_types::guest::READY_FD;
 
@@ -30,6 +31,13 @@ fn main() {
         ("kallsyms", "/proc/kallsyms"),
         ("oom_score", "/proc/self/oom_score_adj"),
         ("namespaces", "/proc/sys/user/max_user_namespaces"),
+        ("meminfo", "/proc/meminfo"),
+        ("cpus online", "/sys/devices/system/cpu/online"),
+        ("uptime", "/proc/uptime"),
+        ("cmdline", "/proc/cmdline"),
+        ("partitions", "/proc/partitions"),
+        ("zoneinfo", "/proc/zoneinfo"),
+        ("open files", "/proc/sys/fs/file-nr"),
     ] {
         tell(name, fs::read_to_string(path).unwrap_or_else(|e| format!("error {e}")));
     }
@@ -48,6 +56,8 @@ fn main() {
         "/dev/ptmx",
         "/dev/kvm",
         "/written-inside",
+        "/proc/meminfo",
+        "/sys/devices/system/cpu/possible",
         "/volumes/fixed/new",
         "/volumes/shared/new",
     ] {
@@ -64,6 +74,15 @@ fn main() {
     }
     tell("terminals", terminals.len().to_string());
     drop(terminals);
+    for path in ["/dev/null", "/dev/tty", "/sys/devices/system/cpu/possible", "/proc/meminfo"] {
+        tell(&format!("device of {path}"), fs::metadata(path).map(|found| found.dev()).unwrap_or_default().to_string());
+    }
+    tell(
+        "entropy",
+        fs::File::open("/dev/urandom").is_ok_and(|mut file| file.read_exact(&mut [0; 8]).is_ok()).to_string(),
+    );
+    tell("pressure", fs::read_dir("/proc/pressure").map(Iterator::count).unwrap_or_default().to_string());
+    tell("cpu1", fs::exists("/sys/devices/system/cpu/cpu1").unwrap_or_default().to_string());
     tell("exists /sys/class", fs::exists("/sys/class").unwrap_or(true).to_string());
     let root = CString::new("/").unwrap_or_default();
     // SAFETY: plain system calls whose arguments are constants or valid for the call; all are expected to be refused.

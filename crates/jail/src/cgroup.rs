@@ -36,6 +36,10 @@ pub struct Cgroups {
 pub struct Usage {
     /// CPU time, microseconds.
     pub cpu_usec: u64,
+    /// Part of it that the kernel spent.
+    pub system_usec: u64,
+    /// Processes and threads.
+    pub pids: u64,
     /// Memory in use without page cache, bytes.
     pub memory: u64,
     /// Page cache, bytes.
@@ -261,17 +265,37 @@ impl Cgroups {
             fs::read_to_string(&path).map_err(at("read", &path))
         };
         let stat = read("memory", "memory.stat")?;
-        if self.unified {
-            let cache = field(&stat, "file");
-            let current = number(&read("memory", "memory.current")?);
-            let cpu_usec = field(&read("cpu", "cpu.stat")?, "usage_usec");
-            Ok(Usage { cpu_usec, memory: current.saturating_sub(cache), cache, shared: field(&stat, "shmem") })
+        let pids = number(&read("pids", "pids.current")?);
+        let (cache, shared, current, cpu_usec, system_usec) = if self.unified {
+            let (cpu, current) = (read("cpu", "cpu.stat")?, number(&read("memory", "memory.current")?));
+            (
+                field(&stat, "file"),
+                field(&stat, "shmem"),
+                current,
+                field(&cpu, "usage_usec"),
+                field(&cpu, "system_usec"),
+            )
         } else {
-            let cache = field(&stat, "total_cache");
+            let used = number(&read("cpuacct", "cpuacct.usage")?) / 1000;
+            // Not every kernel counts it.
+            let system = number(&read("cpuacct", "cpuacct.usage_sys").unwrap_or_default()) / 1000;
             let current = number(&read("memory", "memory.usage_in_bytes")?);
-            let cpu_usec = number(&read("cpuacct", "cpuacct.usage")?) / 1000;
-            Ok(Usage { cpu_usec, memory: current.saturating_sub(cache), cache, shared: field(&stat, "total_shmem") })
-        }
+            (field(&stat, "total_cache"), field(&stat, "total_shmem"), current, used, system)
+        };
+        Ok(Usage { cpu_usec, system_usec, pids, memory: current.saturating_sub(cache), cache, shared })
+    }
+
+    /// The limits of a sandbox as the kernel has them: processors, and memory in bytes.
+    pub fn limits(&self, id: &SandboxId) -> Option<(u32, u64)> {
+        let read = |controller: &str, file: &str| fs::read_to_string(self.dir(id, controller)?.join(file)).ok();
+        let (quota, memory) = if self.unified {
+            let quota = read("cpu", "cpu.max")?;
+            (number(quota.split_ascii_whitespace().next()?), number(&read("memory", "memory.max")?))
+        } else {
+            (number(&read("cpu", "cpu.cfs_quota_us")?), number(&read("memory", "memory.limit_in_bytes")?))
+        };
+        let cpus = u32::try_from(quota / PERIOD_USEC).ok().filter(|cpus| *cpus > 0)?;
+        (memory > 0).then_some((cpus, memory))
     }
 
     /// Number of processes of a sandbox killed by the OOM killer.

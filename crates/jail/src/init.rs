@@ -8,11 +8,12 @@ use cabana_types::guest::{CONFIG_FD, CONTROL_FD, READY_FD, TRAFFIC_FD};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change, unmount};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{Gid, Uid};
 
 use crate::error::{During, Error};
 use crate::plan::{MountSpec, Plan, RootSpec};
+use crate::procfs::Replaced;
 use crate::root::{INERT, attach, copy_tree, directory, directory_at, file, filesystem, make_read_only, within};
 use crate::{capabilities, channel, device, kernel, machine, procfs, seccomp, sysfs};
 
@@ -24,19 +25,30 @@ pub(crate) struct GuestFiles<'a> {
     pub(crate) ready: BorrowedFd<'a>,
 }
 
-/// Becomes the guest. `mounts` are the directories of [`Plan::directories`], with the sandbox's ids. On an error,
-/// reports it to the launcher through `status` and exits.
+/// What the launcher knows of the machine.
+pub(crate) struct Host<'a> {
+    pub(crate) filters: &'a seccomp::Filters,
+    pub(crate) facts: &'a sysfs::HostFacts,
+    pub(crate) own_clock: bool,
+}
+
+/// Files of [`Plan::facts`], in the order of their mounts.
+pub(crate) const FACTS: [&str; 5] = [procfs::OWN[0], procfs::OWN[1], procfs::OWN[2], procfs::OWN[3], "online"];
+
+/// Becomes the guest. `mounts` are the filesystem of [`device::nodes`], [`FACTS`] if the plan has them, and the
+/// directories of [`Plan::directories`] with the sandbox's ids. On an error, reports it to the launcher through `status`
+/// and exits.
 pub(crate) fn become_guest(
     plan: &Plan,
     mounts: Vec<OwnedFd>,
     inherited: &GuestFiles<'_>,
     guest: BorrowedFd<'_>,
     status: BorrowedFd<'_>,
-    filters: &seccomp::Filters,
+    host: &Host<'_>,
 ) -> ! {
     // `place_descriptors` reuses the numbers for other files, so no previous owner may close them.
     let mounts = std::mem::ManuallyDrop::new(mounts);
-    if let Err(error) = prepare(plan, &mounts, filters) {
+    if let Err(error) = prepare(plan, &mounts, host) {
         fail(status, &error);
     }
     if let Err(source) = place_descriptors(inherited, guest, status) {
@@ -63,7 +75,7 @@ fn fail(status: BorrowedFd<'_>, error: &Error) -> ! {
 const GUEST_FD: i32 = 7;
 const STATUS_FD: i32 = 8;
 
-fn prepare(plan: &Plan, mounts: &[OwnedFd], filters: &seccomp::Filters) -> Result<(), Error> {
+fn prepare(plan: &Plan, mounts: &[OwnedFd], host: &Host<'_>) -> Result<(), Error> {
     rustix::thread::set_thread_groups(&[]).during("clear groups")?;
     rustix::thread::set_thread_res_gid(Gid::ROOT, Gid::ROOT, Gid::ROOT).during("become root's group inside")?;
     rustix::thread::set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT).during("become root inside")?;
@@ -72,12 +84,22 @@ fn prepare(plan: &Plan, mounts: &[OwnedFd], filters: &seccomp::Filters) -> Resul
     rustix::system::sethostname(plan.id.as_str().as_bytes()).during("set the host name")?;
 
     restrict_user_namespace()?;
+    if host.own_clock {
+        reset_clocks()?;
+    }
 
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE).during("make mounts private")?;
     let [template, disk, staging] = ["template", "disk", "root"].map(|name| {
         openat(CWD, plan.staging.join(name), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .during("open the staging directory")
     });
+    let too_few = Error::Launcher("sent too few mounts");
+    let Some((dev, mounts)) = mounts.split_first() else { return Err(too_few) };
+    let (facts, mounts) = match plan.facts.and(mounts.split_at_checked(FACTS.len())) {
+        None if plan.facts.is_some() => return Err(too_few),
+        None => (&[][..], mounts),
+        Some(split) => split,
+    };
     let overlay;
     let (root, mounts) = match (plan.root, mounts) {
         (RootSpec::Whole { .. }, [disk, mounts @ ..]) => (disk.as_fd(), mounts),
@@ -88,16 +110,23 @@ fn prepare(plan: &Plan, mounts: &[OwnedFd], filters: &seccomp::Filters) -> Resul
             overlay = crate::root::overlay(template_mount.as_fd(), disk_mount.as_fd())?;
             (overlay.as_fd(), mounts)
         }
-        _ => return Err(Error::Launcher("sent too few mounts")),
+        _ => return Err(too_few),
     };
     attach(root, staging?).during("attach the root")?;
 
     let files = files(plan)?;
-    let dev = device::mount(root, plan.shm_bytes)?;
-    let boot_id =
-        openat(&files, "boot_id", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).during("open the boot id")?;
-    procfs::mount(root, dev.as_fd(), boot_id.as_fd())?;
-    sysfs::mount(root, &plan.cgroups)?;
+    device::mount(root, dev.as_fd(), plan.shm_bytes)?;
+    let mut small = Vec::with_capacity(PROC_FILES.len());
+    for (name, _) in PROC_FILES {
+        let copy = copy_tree(&files, name, false).during("copy a file of /proc")?;
+        make_read_only(&copy).during("make a file of /proc read-only")?;
+        small.push(copy);
+    }
+    let small = PROC_FILES.iter().zip(&small).map(|((_, path), file)| Replaced { path, file: file.as_fd() });
+    let mut replaced: Vec<Replaced<'_>> = small.collect();
+    replaced.extend(procfs::OWN.iter().zip(facts).map(|(path, file)| Replaced { path, file: file.as_fd() }));
+    procfs::mount(root, dev.as_fd(), &replaced)?;
+    sysfs::mount(root, &plan.cgroups, host.facts, plan.cpu_count, facts.last().map(AsFd::as_fd))?;
     let etc = match within(root, "etc") {
         Ok(etc) => etc,
         Err(_) => directory(root, "etc")?,
@@ -121,7 +150,7 @@ fn prepare(plan: &Plan, mounts: &[OwnedFd], filters: &seccomp::Filters) -> Resul
     limits()?;
     kernel::join_new_keyring().during("join a new keyring")?;
     // Filters first: installing them without `no_new_privs` needs a capability that is dropped afterwards.
-    filters.install().during("install the system call filter")?;
+    host.filters.install().during("install the system call filter")?;
     capabilities::restrict()
 }
 
@@ -134,6 +163,12 @@ fn attach_mount(root: BorrowedFd<'_>, spec: &MountSpec, mount: BorrowedFd<'_>) -
     attach(mount, directory_at(root, &spec.target)?).during("attach a mount")
 }
 
+/// Small files below `/proc`: name and path there.
+const PROC_FILES: [(&str, &str); 2] = [("boot_id", "sys/kernel/random/boot_id"), ("vmstat", "vmstat")];
+
+/// Counters that tools expect, of a machine without swap.
+const VMSTAT: &str = "pgpgin 0\npgpgout 0\npswpin 0\npswpout 0\npgfault 0\npgmajfault 0\noom_kill 0\n";
+
 const ETC_FILES: [&str; 3] = ["resolv.conf", "hosts", "hostname"];
 
 /// Small files specific to this sandbox, on a filesystem of their own that is not part of its disk.
@@ -141,11 +176,16 @@ fn files(plan: &Plan) -> Result<OwnedFd, Error> {
     let files = filesystem("tmpfs", &[("mode", "0755"), ("size", "256k"), ("nr_inodes", "8")], INERT)?;
     let hostname = format!("{}\n", plan.id);
     let boot_id = format!("{}\n", plan.boot_id);
-    let contents =
-        [("resolv.conf", &plan.resolv_conf), ("hosts", &plan.hosts), ("hostname", &hostname), ("boot_id", &boot_id)];
+    let contents = [
+        ("resolv.conf", plan.resolv_conf.as_str()),
+        ("hosts", &plan.hosts),
+        ("hostname", &hostname),
+        ("boot_id", &boot_id),
+        ("vmstat", VMSTAT),
+    ];
     for (name, content) in contents {
         let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(if name == "boot_id" { 0o444 } else { 0o644 });
+        let mode = Mode::from_raw_mode(if ETC_FILES.contains(&name) { 0o644 } else { 0o444 });
         let file = openat(&files, name, create, mode).during("make a small file")?;
         std::fs::File::from(file)
             .write_all(content.as_bytes())
@@ -153,6 +193,24 @@ fn files(plan: &Plan) -> Result<OwnedFd, Error> {
             .during("write a small file")?;
     }
     Ok(files)
+}
+
+/// Gives the sandbox clocks that start at zero: how long the machine runs is the host's affair. Takes effect with the
+/// exec of the guest.
+fn reset_clocks() -> Result<(), Error> {
+    kernel::unshare_time().during("make a time namespace")?;
+    let seconds = |clock| kernel::clock_seconds(clock).during("read a clock");
+    let (monotonic, boot) = (seconds(libc::CLOCK_MONOTONIC)?, seconds(libc::CLOCK_BOOTTIME)?);
+    // The file belongs to the host's root unless this process can be traced; nothing else runs here yet, and the exec
+    // decides anew.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable).during("open the clocks")?;
+    let path = "/proc/self/timens_offsets";
+    std::fs::write(path, format!("monotonic -{monotonic} 0\nboottime -{boot} 0\n")).map_err(|source| Error::Path {
+        action: "write",
+        path: path.into(),
+        source,
+    })?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).during("close the clocks")
 }
 
 /// Limits of the user namespace, which only its creator may raise again: no namespaces below it, and inotify instances

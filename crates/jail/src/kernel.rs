@@ -64,6 +64,22 @@ pub(crate) fn unshare_cgroup() -> Result<(), Errno> {
     check(i64::from(unsafe { libc::unshare(libc::CLONE_NEWCGROUP) })).map(drop)
 }
 
+pub(crate) const CLONE_NEWTIME: i32 = 0x80;
+
+/// Makes a new time namespace, which this process enters when it executes its next program.
+pub(crate) fn unshare_time() -> Result<(), Errno> {
+    // SAFETY: the call takes a flag.
+    check(i64::from(unsafe { libc::unshare(CLONE_NEWTIME) })).map(drop)
+}
+
+/// Seconds of a clock.
+pub(crate) fn clock_seconds(clock: libc::clockid_t) -> Result<i64, Errno> {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure is valid for the call.
+    check(i64::from(unsafe { libc::clock_gettime(clock, &raw mut now) }))?;
+    Ok(now.tv_sec)
+}
+
 /// `mount_setattr` on the mount behind a descriptor, optionally recursive, and optionally with the id mapping of a user
 /// namespace.
 pub(crate) fn set_mount_attributes(

@@ -123,6 +123,17 @@ impl Totals {
     }
 }
 
+/// First kernel in which a process that executes a program enters the time namespace that it has made.
+const OWN_CLOCK: (u32, u32) = (6, 3);
+
+/// Whether the clocks of sandboxes start at zero (uptime, monotonic time); otherwise they are the host's.
+pub fn has_own_clock() -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse::<u32>().unwrap_or_default());
+    let version = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+    version >= OWN_CLOCK && Path::new("/proc/self/timens_offsets").exists()
+}
+
 /// Memory of the machine, bytes.
 pub fn memory() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();

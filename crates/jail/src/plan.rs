@@ -111,6 +111,11 @@ pub struct Plan {
     pub root: RootSpec,
     /// Further mounts, in order.
     pub mounts: Vec<MountSpec>,
+    /// Directory with files that the sandbox sees in `/proc` and `/sys` instead of the host's: `cpuinfo`, `loadavg`,
+    /// `meminfo`, `stat` and `online`. The host may rewrite them while it runs.
+    pub facts: Option<FdIndex>,
+    /// Processors that it is told of.
+    pub cpu_count: u32,
     /// What the guest inherits.
     pub guest: GuestFds,
     /// Content of `/etc/resolv.conf`.

@@ -5,6 +5,7 @@
 //! sockets, process. The record is written early, so that a server that was killed at any point knows which slot is
 //! taken.
 
+mod facts;
 mod instance;
 mod machine;
 mod parts;
@@ -25,6 +26,7 @@ use cabana_supervisor::Supervisor;
 use cabana_types::{Resources, SandboxId};
 use tokio::sync::watch;
 
+use self::facts::Facts;
 use self::instance::Instance;
 use self::record::{Record, Records};
 use self::vitals::Watched;
@@ -57,6 +59,7 @@ pub struct Host {
     network: Network,
     cgroups: Cgroups,
     records: Records,
+    facts: Facts,
     instance: Instance,
     running: Mutex<HashMap<SandboxId, Watched>>,
 }
@@ -87,7 +90,8 @@ impl Host {
         )
         .await
         .map_err(network_error)?;
-        Ok(Self { disks, network, cgroups, records, instance, running: Mutex::default() })
+        let facts = Facts::new(records.dir().to_owned());
+        Ok(Self { disks, network, cgroups, records, facts, instance, running: Mutex::default() })
     }
 
     /// Releases what is only needed while a server runs. Sandboxes continue.
@@ -190,7 +194,11 @@ impl Host {
     pub(crate) async fn stats(&self, id: &SandboxId) -> Result<Stats, Error> {
         let usage = self.cgroups.usage(id).map_err(Error::Jail)?;
         let disk_used = self.disks.usage(id).await?;
-        let slot = self.records.read(id)?.map(|record| record.slot);
+        let record = self.records.read(id)?;
+        let slot = record.map(|record| record.slot);
+        if let Some(limits) = self.cgroups.limits(id) {
+            self.facts.update(id, limits, usage, record.and_then(|r| r.process).map(|process| process.started));
+        }
         Ok(Stats {
             cpu_usec: usage.cpu_usec,
             memory_used: usage.memory,

@@ -83,6 +83,8 @@ impl Native {
             network: add(parts.slot.netns.as_fd())?,
             root,
             mounts,
+            facts: Some(add(parts.facts.as_fd())?),
+            cpu_count: spec.resources.cpu_count,
             guest: GuestFds {
                 control: add(parts.control.as_fd())?,
                 traffic: add(parts.traffic.as_fd())?,

@@ -8,26 +8,26 @@ use std::path::Path;
 
 use cabana_types::SandboxId;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::fs::{MemfdFlags, Mode, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
+use rustix::mount::MountAttrFlags;
 use rustix::net::RecvFlags;
 use rustix::thread::Uid;
 
 use crate::channel;
 use crate::error::{During, Error};
-use crate::init::{self, GuestFiles};
+use crate::init::{self, GuestFiles, Host};
 use crate::kernel::{self, Cloned};
 use crate::plan::{Answer, Plan, Received};
-use crate::process;
-use crate::root::idmapped;
+use crate::root::{INERT, copy_tree, idmapped};
 use crate::seccomp::Filters;
+use crate::sysfs::HostFacts;
+use crate::{device, machine, process};
 
 /// Namespaces created by the clone. The network namespace is prepared beforehand; the cgroup namespace is created when
-/// the process is in its cgroups.
+/// the process is in its cgroups, and the time namespace where its clocks can be set.
 const NAMESPACES: u64 =
-    (libc::CLONE_NEWUSER | libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC) as u64
-        | CLONE_NEWTIME;
-const CLONE_NEWTIME: u64 = 0x80;
+    (libc::CLONE_NEWUSER | libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWUTS | libc::CLONE_NEWIPC) as u64;
 
 /// Runs the launcher until the socket at descriptor 0 is closed. `guest` is the guest's executable. The process must be
 /// single-threaded.
@@ -39,11 +39,15 @@ pub fn main(guest: &[u8]) -> Result<(), Error> {
     rustix::process::setsid().during("start a session").or_else(|_| Ok::<_, Error>(rustix::process::getpid()))?;
     // Best effort: some machines do not grant the capability; the server says so.
     let _ = process::survive_memory_shortage();
+    // Devices are made with their exact permissions.
+    rustix::process::umask(Mode::empty());
     let server = std::io::stdin();
     let mut launcher = Process {
         guest: sealed_copy(guest)?,
         filters: Filters::compile()?,
         host_network: open("/proc/self/ns/net")?,
+        host_facts: HostFacts::read(),
+        own_clock: machine::has_own_clock(),
         users_may_clone: users_may_clone(),
         pending: HashMap::new(),
     };
@@ -84,6 +88,8 @@ struct Process {
     guest: OwnedFd,
     filters: Filters,
     host_network: OwnedFd,
+    host_facts: HostFacts,
+    own_clock: bool,
     users_may_clone: bool,
     pending: HashMap<SandboxId, Pending>,
 }
@@ -118,6 +124,7 @@ impl Process {
         // Resolve all descriptors before the clone, so that a plan that lacks one leaves nothing behind.
         let directories: Vec<BorrowedFd<'_>> =
             plan.directories().into_iter().map(|index| fds.get(index)).collect::<Result<_, _>>()?;
+        let facts = plan.facts.map(|index| fds.get(index)).transpose()?;
         let guest = GuestFiles {
             control: fds.get(plan.guest.control)?,
             traffic: fds.get(plan.guest.traffic)?,
@@ -125,7 +132,8 @@ impl Process {
             ready: fds.get(plan.guest.ready)?,
         };
         kernel::enter_network(fds.get(plan.network)?).during("enter the network namespace")?;
-        let cloned = clone_owned_by(if self.users_may_clone { plan.uids.base } else { 0 });
+        let time = if self.own_clock { 0 } else { u64::from(kernel::CLONE_NEWTIME.unsigned_abs()) };
+        let cloned = clone_owned_by(if self.users_may_clone { plan.uids.base } else { 0 }, NAMESPACES | time);
         if matches!(cloned, Ok(Cloned::Child)) {
             drop(ours);
             self.child(plan, theirs, &guest);
@@ -138,7 +146,7 @@ impl Process {
         };
         drop(theirs);
         let pending = Pending { pid, pidfd, status: ours };
-        match release(plan, &pending, &directories) {
+        match release(plan, &pending, facts, &directories) {
             Ok(()) => Ok(pending),
             Err(error) => {
                 let _ = process::kill(&pending.pidfd);
@@ -156,7 +164,8 @@ impl Process {
             // SAFETY: ends this process at once.
             unsafe { libc::_exit(1) }
         };
-        init::become_guest(plan, mounts, guest, self.guest.as_fd(), status.as_fd(), &self.filters)
+        let host = Host { filters: &self.filters, facts: &self.host_facts, own_clock: self.own_clock };
+        init::become_guest(plan, mounts, guest, self.guest.as_fd(), status.as_fd(), &host)
     }
 
     /// The status socket of a clone is readable, or was closed by the exec of the guest.
@@ -189,11 +198,11 @@ fn users_may_clone() -> bool {
 
 /// Clones into namespaces owned by the sandbox's own id: per-user kernel limits (inotify instances and watches,
 /// namespaces) then apply to each sandbox separately, and none can exhaust another's.
-fn clone_owned_by(uid: u32) -> Result<Cloned, Errno> {
+fn clone_owned_by(uid: u32, namespaces: u64) -> Result<Cloned, Errno> {
     let effective = |uid: u32| rustix::thread::set_thread_res_uid(None, Uid::from_raw(uid), None);
     effective(uid)?;
     // SAFETY: this process has one thread.
-    let cloned = unsafe { kernel::clone_into(NAMESPACES) };
+    let cloned = unsafe { kernel::clone_into(namespaces) };
     if matches!(cloned, Ok(Cloned::Child)) {
         return cloned;
     }
@@ -203,14 +212,19 @@ fn clone_owned_by(uid: u32) -> Result<Cloned, Errno> {
         // Some machines let only root create user namespaces; their sandboxes share root's limits.
         Err(Errno::PERM | Errno::NOSPC) => {
             // SAFETY: as above.
-            unsafe { kernel::clone_into(NAMESPACES) }
+            unsafe { kernel::clone_into(namespaces) }
         }
         other => other,
     }
 }
 
 /// Gives a waiting clone its ids, cgroups and mounts, and lets it continue.
-fn release(plan: &Plan, pending: &Pending, directories: &[BorrowedFd<'_>]) -> Result<(), Error> {
+fn release(
+    plan: &Plan,
+    pending: &Pending,
+    facts: Option<BorrowedFd<'_>>,
+    directories: &[BorrowedFd<'_>],
+) -> Result<(), Error> {
     let pid = pending.pid;
     for map in ["uid_map", "gid_map"] {
         write(Path::new(&format!("/proc/{pid}/{map}")), &plan.uids.map())?;
@@ -221,9 +235,23 @@ fn release(plan: &Plan, pending: &Pending, directories: &[BorrowedFd<'_>]) -> Re
         write(&cgroup.path.join("cgroup.procs"), &pid.to_string())?;
     }
     let users = open(&format!("/proc/{pid}/ns/user"))?;
-    let mounts: Vec<OwnedFd> = directories.iter().map(|dir| idmapped(*dir, users.as_fd())).collect::<Result<_, _>>()?;
+    let mut mounts = vec![device::nodes(plan.uids.base)?];
+    for name in facts.iter().flat_map(|_| init::FACTS) {
+        mounts.push(inert_copy(facts, name).during("open the sandbox's own facts")?);
+    }
+    for dir in directories {
+        mounts.push(idmapped(*dir, users.as_fd())?);
+    }
     let mounts: Vec<BorrowedFd<'_>> = mounts.iter().map(AsFd::as_fd).collect();
     channel::send(&pending.status, b"go", &mounts).during("release the first process")
+}
+
+/// A mount of one file that nothing inside can write.
+fn inert_copy(dir: Option<BorrowedFd<'_>>, name: &str) -> Result<OwnedFd, Errno> {
+    let copy = copy_tree(dir.ok_or(Errno::BADF)?, name, false)?;
+    let attributes = INERT.union(MountAttrFlags::MOUNT_ATTR_RDONLY);
+    kernel::set_mount_attributes(copy.as_fd(), attributes.bits().into(), false, None)?;
+    Ok(copy)
 }
 
 fn answer(server: BorrowedFd<'_>, answer: Answer, fd: Option<BorrowedFd<'_>>) -> Result<(), Error> {

@@ -73,6 +73,7 @@ impl World {
         let (network, template) = (network(), template.map(|path| File::open(path).unwrap()));
         let disk = File::open(self.dir.path().join("disk")).unwrap();
         let config = File::open("/dev/null").unwrap();
+        let facts = File::open(self.dir.path().join("facts")).ok();
         let sources: Vec<File> = mounts.iter().map(|(source, ..)| File::open(source).unwrap()).collect();
         let mut fds = Descriptors::default();
         // Mounts first; the order does not matter.
@@ -98,6 +99,8 @@ impl World {
             network: fds.add(network.as_fd())?,
             root,
             mounts,
+            facts: facts.as_ref().map(|dir| fds.add(dir.as_fd())).transpose()?,
+            cpu_count: 3,
             guest: GuestFds {
                 control: fds.add(sockets[1].as_fd())?,
                 traffic: fds.add(sockets[0].as_fd())?,
@@ -169,6 +172,21 @@ fn inside() {
     is("terminals", "256");
     is("oom_score", "400");
     is("namespaces", "0");
+    for masked in ["cmdline", "partitions", "zoneinfo", "open files"] {
+        is(masked, "");
+    }
+    is("pressure", "0");
+    is("entropy", "true");
+    is("cpu1", "true");
+    // Nothing that other sandboxes or the host could watch or lock.
+    for path in ["/dev/null", "/dev/tty", "/sys/devices/system/cpu/possible"] {
+        let host = fs::metadata(path).unwrap().dev().to_string();
+        assert_ne!(seen[format!("device of {path}").as_str()], host, "{path}");
+    }
+    if cabana_jail::machine::has_own_clock() {
+        let uptime: f64 = seen["uptime"].split(' ').next().unwrap().parse().unwrap();
+        assert!(uptime < 60.0, "{uptime}");
+    }
     for absent in ["clone3", "newer", "io_setup"] {
         is(absent, "ENOSYS");
     }
@@ -297,5 +315,25 @@ fn all_sandboxes_together_are_limited() {
         let memory = dir.iter().find(|dir| dir.shown_as == "memory").unwrap();
         let sockets = fs::read_to_string(memory.path.join("memory.kmem.tcp.limit_in_bytes")).unwrap();
         assert_eq!(sockets.trim(), (64_u64 << 20).to_string(), "a sixteenth of its memory");
+    }
+}
+
+#[test]
+fn a_sandbox_is_told_its_own_facts() {
+    let world = World::new(8);
+    let facts = world.dir.path().join("facts");
+    fs::create_dir(&facts).unwrap();
+    for name in ["cpuinfo", "loadavg", "meminfo", "online", "stat"] {
+        fs::write(facts.join(name), format!("its own {name}")).unwrap();
+    }
+    let (_, mut report) = world.launch("/").unwrap();
+    let mut text = String::new();
+    report.read_to_string(&mut text).unwrap();
+    for line in ["meminfo=its own meminfo", "cpus online=its own online"] {
+        assert!(text.lines().any(|l| l == line), "{line} in:\n{text}");
+    }
+    for path in ["/proc/meminfo", "/sys/devices/system/cpu/possible"] {
+        let refused = ["EROFS", "EACCES"].map(|errno| format!("write {path}={errno}"));
+        assert!(text.lines().any(|l| refused.iter().any(|r| r == l)), "{path} in:\n{text}");
     }
 }

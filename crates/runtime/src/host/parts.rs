@@ -36,6 +36,8 @@ pub(crate) struct Parts {
     pub(crate) uids: UidRange,
     /// Its cgroups.
     pub(crate) cgroups: Vec<CgroupDir>,
+    /// Directory with what it is told of its machine.
+    pub(crate) facts: OwnedFd,
     /// Mount points for setup.
     pub(crate) staging: PathBuf,
     /// Listening control socket of its guest.
@@ -72,6 +74,7 @@ impl Host {
             template,
             disk,
             cgroups,
+            facts: self.facts.create(&spec.id, spec.resources.cpu_count, u64::from(spec.resources.memory_mb) << 20)?,
             staging: self.instance.staging(),
             control: listen(self.records.control_socket(&spec.id))?,
             traffic: listen(self.records.traffic_socket(&spec.id))?,

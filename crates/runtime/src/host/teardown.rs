@@ -47,6 +47,7 @@ impl Host {
         let processes_gone = ended.is_ok();
         note(ended);
         note(self.remove_cgroups(id).await);
+        note(self.facts.remove(id));
         // A slot in which something still runs must not be given to another sandbox. The record is removed first: a
         // slot that is released twice could be taken from its next owner; a slot without a record is freed by the next
         // start.

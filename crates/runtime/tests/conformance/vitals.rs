@@ -3,13 +3,14 @@
 use cabana_runtime::{Death, OomScope};
 use cabana_types::Resources;
 
-use crate::fixture::{Fixture, answers, write};
+use crate::fixture::{Fixture, answers, read, write};
 
 crate::cases![
     Nothing: the_death_of_the_first_process_is_reported,
     Nothing: the_death_of_one_is_not_reported_for_another,
     Nothing: running_out_of_memory_is_reported_as_declared,
     Nothing: stats_count_cpu_and_memory,
+    Nothing: a_sandbox_is_told_its_own_limits,
     Nothing: a_running_sandbox_is_resized,
     Nothing: a_stopped_sandbox_is_resized,
     Quota: writes_beyond_the_disk_limit_fail_until_it_is_raised,
@@ -49,6 +50,28 @@ async fn stats_count_cpu_and_memory(f: &mut Fixture) {
     let live = f.launch().await;
     let stats = f.isolation().stats(&live.id).await.unwrap();
     assert!(stats.cpu_usec > 0 && stats.memory_used > 0, "{stats:?}");
+    f.destroy(&live.id).await;
+}
+
+/// By a backend with a kernel that is the host's, too.
+async fn a_sandbox_is_told_its_own_limits(f: &mut Fixture) {
+    if f.name() == "fake" {
+        return;
+    }
+    let live = f.launch().await;
+    let total = |text: Option<String>| text?.lines().next()?.split_ascii_whitespace().nth(1)?.parse::<u32>().ok();
+    assert_eq!(total(read(&live, "/proc/meminfo").await), Some(256 << 10), "from the start");
+    f.isolation().resize(&live.id, larger()).await.unwrap();
+    f.isolation().stats(&live.id).await.unwrap();
+    assert_eq!(total(read(&live, "/proc/meminfo").await), Some(512 << 10), "with the next sample");
+    assert_eq!(read(&live, "/sys/devices/system/cpu/online").await.as_deref(), Some("0-1\n"));
+    f.restart().await;
+    let live = f.isolation().adopt(&live.id).await.unwrap().unwrap();
+    f.isolation().resize(&live.id, f.spec().resources).await.unwrap();
+    f.isolation().stats(&live.id).await.unwrap();
+    assert_eq!(total(read(&live, "/proc/meminfo").await), Some(256 << 10), "by the next server");
+    let stat = read(&live, "/proc/stat").await.unwrap();
+    assert!(stat.starts_with("cpu ") && stat.contains("\ncpu0 ") && !stat.contains("\ncpu1 "), "{stat}");
     f.destroy(&live.id).await;
 }
 

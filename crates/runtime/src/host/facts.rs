@@ -1,0 +1,142 @@
+//! What a sandbox is told of its machine: files that stand in its `/proc` and `/sys` instead of the host's. Programs size
+//! themselves by them, and the host's would tell what its neighbours do.
+//!
+//! The host writes them before the launch, and again whenever it samples the usage of the sandbox: nothing inside is
+//! woken for it, and a frozen sandbox stays so. A rewrite keeps the length, so that a reader sees the old or the new.
+
+mod text;
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use cabana_jail::cgroup::Usage;
+use cabana_types::SandboxId;
+
+use self::text::{Load, View};
+use super::at;
+use crate::Error;
+
+/// The files: what they are called in `/proc`, and `online` in `/sys/devices/system/cpu`.
+const FILES: [&str; 5] = ["cpuinfo", "loadavg", "meminfo", "online", "stat"];
+
+/// The facts of all sandboxes.
+pub(super) struct Facts {
+    dir: PathBuf,
+    /// The host's `/proc/cpuinfo`.
+    cpuinfo: String,
+    /// Since when clocks inside count, where they are the host's.
+    host_boot: Option<SystemTime>,
+    loads: Mutex<HashMap<SandboxId, (Instant, u64, Load)>>,
+}
+
+impl Facts {
+    /// In the directory of the records.
+    pub(super) fn new(dir: PathBuf) -> Self {
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let uptime = Duration::from_secs(text::uptime().unwrap_or_default());
+        let host_boot = (!cabana_jail::machine::has_own_clock()).then(|| SystemTime::now() - uptime);
+        Self { dir, cpuinfo, host_boot, loads: Mutex::default() }
+    }
+
+    fn place(&self, id: &SandboxId) -> PathBuf {
+        self.dir.join(format!("{id}.facts"))
+    }
+
+    /// Creates the files of a sandbox that is about to start, and opens their directory.
+    pub(super) fn create(&self, id: &SandboxId, cpus: u32, memory: u64) -> Result<OwnedFd, Error> {
+        let place = self.place(id);
+        match fs::create_dir(&place) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(at("create", &place)(error)),
+            _ => {}
+        }
+        let view = View { cpus, memory, usage: Usage::default(), up: Duration::ZERO, boot: self.boot(Duration::ZERO) };
+        for (name, content) in FILES.iter().zip(self.texts(&view, &Load::default())) {
+            let path = place.join(name);
+            let file = File::options().write(true).create(true).truncate(true).mode(0o444).open(&path);
+            file.and_then(|file| file.write_all_at(content.as_bytes(), 0)).map_err(at("write", &path))?;
+        }
+        File::open(&place).map(OwnedFd::from).map_err(at("open", &place))
+    }
+
+    /// Rewrites the files with the present use. `started` is when its first process was, in ticks since boot. Best effort:
+    /// sandboxes of earlier versions have no files.
+    pub(super) fn update(&self, id: &SandboxId, limits: (u32, u64), usage: Usage, started: Option<u64>) {
+        let place = self.place(id);
+        let (Some(started), true) = (started, place.exists()) else { return };
+        let up = text::uptime_since(started).unwrap_or_default();
+        let (cpus, memory) = limits;
+        let load = self.load(id, usage.cpu_usec, usage.pids);
+        let view = View { cpus, memory, usage, up, boot: self.boot(up) };
+        for (name, content) in FILES.iter().zip(self.texts(&view, &load)) {
+            let Ok(file) = File::options().write(true).open(place.join(name)) else { continue };
+            let _ = file.write_all_at(content.as_bytes(), 0);
+            // Only after a change of its processors.
+            if file.metadata().is_ok_and(|found| found.len() != content.len() as u64) {
+                let _ = file.set_len(content.len() as u64);
+            }
+        }
+    }
+
+    fn texts(&self, view: &View, load: &Load) -> [String; 5] {
+        [text::cpuinfo(&self.cpuinfo, view.cpus), load.text(), view.meminfo(), text::online(view.cpus), view.stat()]
+    }
+
+    fn boot(&self, up: Duration) -> SystemTime {
+        self.host_boot.unwrap_or_else(|| SystemTime::now() - up)
+    }
+
+    fn load(&self, id: &SandboxId, cpu_usec: u64, pids: u64) -> Load {
+        let mut loads = self.lock();
+        let now = Instant::now();
+        let (since, used, load) = loads.entry(id.clone()).or_insert((now, cpu_usec, Load::default()));
+        load.add(now - *since, cpu_usec.saturating_sub(*used), pids);
+        (*since, *used) = (now, cpu_usec);
+        *load
+    }
+
+    /// Removes the files of a sandbox, if there are any.
+    pub(super) fn remove(&self, id: &SandboxId) -> Result<(), Error> {
+        self.lock().remove(id);
+        let place = self.place(id);
+        match fs::remove_dir_all(&place) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(at("remove", &place)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, (Instant, u64, Load)>> {
+        self.loads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_keep_their_length_and_go_with_the_sandbox() {
+        let dir = tempfile::tempdir().unwrap();
+        let facts = Facts::new(dir.path().to_owned());
+        let id = SandboxId::from_random([7; 20]);
+        drop(facts.create(&id, 2, 1 << 30).unwrap());
+        let read = |name: &str| fs::read_to_string(facts.place(&id).join(name)).unwrap();
+        let before: Vec<usize> = FILES.map(|name| read(name).len()).to_vec();
+        let usage =
+            Usage { cpu_usec: 123_456_789, system_usec: 999_999, pids: 77, memory: 1 << 29, cache: 5 << 20, shared: 9 };
+        facts.update(&id, (2, 1 << 30), usage, Some(1));
+        assert_eq!(FILES.map(|name| read(name).len()).to_vec(), before);
+        assert!(read("meminfo").contains("524288 kB"), "{}", read("meminfo"));
+        facts.update(&id, (1, 1 << 30), usage, Some(1));
+        assert_eq!(read("online"), "0\n", "after a change of its processors");
+        facts.remove(&id).unwrap();
+        facts.remove(&id).unwrap();
+        facts.update(&id, (2, 1 << 30), usage, Some(1));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
