@@ -1,5 +1,6 @@
-//! The DNS forwarder of the sandboxes: forwards their queries to the host's resolvers. It ignores other clients and
-//! refuses sandboxes without internet access. The input is untrusted, so everything is bounded.
+//! The DNS forwarder of the sandboxes: forwards their queries to the servers of their policy, or to the host's resolvers.
+//! It ignores other clients and refuses names that the policy does not allow to resolve. The input is untrusted, so
+//! everything is bounded.
 
 mod lookup;
 mod packet;
@@ -13,6 +14,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cabana_supervisor::{Restart, Supervisor};
+use cabana_types::EgressPolicy;
+use cabana_types::address::Prefix;
+use cabana_types::egress::{Bounds, Denial, Protocol, Proxied, Rule};
+use jiff::Timestamp;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
@@ -21,6 +26,7 @@ use tracing::{debug, warn};
 
 use crate::Error;
 use crate::addressing::Addressing;
+use crate::egress::SharedBounds;
 use crate::ledger::Ledger;
 use crate::tenant::Tenant;
 pub(crate) use lookup::Lookup;
@@ -30,6 +36,8 @@ use resolvers::Resolvers;
 use upstream::Upstream;
 
 const PORT: u16 = 53;
+/// Port to which queries to other servers are redirected. Only root may listen on it.
+pub(crate) const REDIRECTED_PORT: u16 = 1021;
 
 /// Longest query; real ones are below 512 bytes.
 const LONGEST_QUERY: usize = 4096;
@@ -60,6 +68,7 @@ const RESTART: Restart = Restart::forever().delays(Duration::from_millis(50), Du
 struct Forwarder {
     addressing: Arc<Addressing>,
     ledger: Arc<Ledger>,
+    bounds: Arc<SharedBounds>,
     upstream: Arc<Upstream>,
     queries: Quota,
     connections: Quota,
@@ -76,30 +85,39 @@ pub(crate) async fn start(
     supervisor: &Supervisor,
     addressing: Arc<Addressing>,
     ledger: Arc<Ledger>,
+    bounds: Arc<SharedBounds>,
     resolvers: Vec<SocketAddr>,
 ) -> Result<Arc<Lookup>, Error> {
-    let address = SocketAddr::new(IpAddr::V4(addressing.dns()), PORT);
-    let (udp, tcp) = bind(address).await.map_err(|source| Error::DnsBind { address, source })?;
+    let bind = async |port| {
+        let address = SocketAddr::new(IpAddr::V4(addressing.dns()), port);
+        bind(address).await.map_err(|source| Error::DnsBind { address, source })
+    };
+    let (direct, redirected) = (bind(PORT).await?, bind(REDIRECTED_PORT).await?);
     let upstream = Arc::new(Upstream::new(Resolvers::new(resolvers, addressing.dns())));
     let lookup = Arc::new(Lookup::new(Arc::clone(&upstream)));
     let queries = Quota::new(QUERIES.0, QUERIES.1);
     let connections = Quota::new(CONNECTIONS.0, CONNECTIONS.1);
-    let forwarder = Arc::new(Forwarder { addressing, ledger, upstream, queries, connections });
-    // The sockets outlive a restart of the tasks, so that no other program can take the address.
-    let (udp, tcp) = (Arc::new(udp), Arc::new(tcp));
-    let other = Arc::clone(&forwarder);
-    supervisor.restart("DNS over UDP", RESTART, move |stop| {
-        let serve = serve_udp(Arc::clone(&other), Arc::clone(&udp));
-        async move {
-            stop.run_until_cancelled(serve).await;
-        }
-    });
-    supervisor.restart("DNS over TCP", RESTART, move |stop| {
-        let serve = serve_tcp(Arc::clone(&forwarder), Arc::clone(&tcp));
-        async move {
-            stop.run_until_cancelled(serve).await;
-        }
-    });
+    let forwarder = Arc::new(Forwarder { addressing, ledger, bounds, upstream, queries, connections });
+    for ((udp, tcp), names) in [
+        (direct, ["DNS over UDP", "DNS over TCP"]),
+        (redirected, ["redirected DNS over UDP", "redirected DNS over TCP"]),
+    ] {
+        // The sockets outlive a restart of the tasks, so that no other program can take the address.
+        let (udp, tcp) = (Arc::new(udp), Arc::new(tcp));
+        let (for_udp, for_tcp) = (Arc::clone(&forwarder), Arc::clone(&forwarder));
+        supervisor.restart(names[0], RESTART, move |stop| {
+            let serve = serve_udp(Arc::clone(&for_udp), Arc::clone(&udp));
+            async move {
+                stop.run_until_cancelled(serve).await;
+            }
+        });
+        supervisor.restart(names[1], RESTART, move |stop| {
+            let serve = serve_tcp(Arc::clone(&for_tcp), Arc::clone(&tcp));
+            async move {
+                stop.run_until_cancelled(serve).await;
+            }
+        });
+    }
     Ok(lookup)
 }
 
@@ -205,11 +223,22 @@ impl Forwarder {
             Err(Refusal::Silence) => return None,
             Err(Refusal::Code(code)) => return packet::bare_answer(bytes, code),
         };
-        // Policies other than the open one are not enforced yet, so they allow nothing.
-        if !asker.tenant.policy().is_open() {
+        let (policy, bounds) = (asker.tenant.policy(), self.bounds.get());
+        if let Some(rule) = refuse(&query, &policy, &bounds) {
+            let (at, destination, rule) = (Timestamp::now(), query.name(), rule.to_string());
+            asker.tenant.deny(Denial { at, protocol: Protocol::Dns, destination, rule });
             return Some(query.failure(packet::REFUSED));
         }
-        Some(self.upstream.ask(&query, tcp).await.unwrap_or_else(|| query.failure(packet::SERVFAIL)))
+        if query.is_service_binding() && policy.proxied(&bounds) != Proxied::None {
+            return Some(query.failure(packet::NOERROR));
+        }
+        let answer = if policy.dns_servers.is_empty() {
+            self.upstream.ask(&query, tcp).await
+        } else {
+            let servers = lookup::servers(&policy, &bounds);
+            upstream::ask_each(&servers, 0, &query, tcp).await.map(|(answer, _)| answer)
+        };
+        Some(answer.unwrap_or_else(|| query.failure(packet::SERVFAIL)))
     }
 
     /// Serves one TCP connection: length-prefixed queries, one after the other.
@@ -233,5 +262,19 @@ impl Forwarder {
             let framed = [&length.to_be_bytes()[..], &answer].concat();
             timeout(IDLE, stream.write_all(&framed)).await??;
         }
+    }
+}
+
+/// The rule by which a query is refused; `None` if it is allowed.
+fn refuse(query: &Query, policy: &EgressPolicy, bounds: &Bounds) -> Option<Rule> {
+    match query.host().filter(|_| query.is_internet_class()) {
+        Some(name) => {
+            let verdict = policy.resolves(&name, bounds);
+            (!verdict.allowed).then_some(verdict.rule)
+        }
+        // No rule can be about it.
+        None if policy.denies_all() => Some(Rule::DenyOut(Prefix::ALL_V4)),
+        None if bounds.names_hosts() => Some(Rule::OperatorOnly),
+        None => None,
     }
 }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
+use cabana_types::address::Prefix;
 use cabana_types::egress::{Bounds, Denial, HostName};
 use cabana_types::{EgressPolicy, SandboxId};
 use tokio::sync::watch;
@@ -68,6 +69,11 @@ impl SharedBounds {
     pub(crate) fn get(&self) -> Arc<Bounds> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
+
+    pub(crate) fn set_on_link(&self, on_link: Vec<Prefix>) {
+        let mut bounds = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        *bounds = Arc::new(Bounds { on_link, ..Bounds::clone(&bounds) });
+    }
 }
 
 #[derive(Debug)]
@@ -96,7 +102,7 @@ impl Egress for Gate {
 
     async fn resolve(&self, index: u32, name: &HostName) -> Result<Vec<IpAddr>, ResolveError> {
         let policy = self.ledger.tenant(index).ok_or(ResolveError::Gone)?.policy();
-        self.lookup.addresses(&policy, name, &self.bounds.get()).await
+        self.lookup.addresses(index, &policy, name, &self.bounds.get()).await
     }
 
     fn deny(&self, index: u32, denial: Denial) {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::rules::nft_program;
+use crate::nft;
 
 /// A check of the machine and its result.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
 /// Checks the machine. Runs `nft` to read, and changes nothing.
 pub fn facts() -> Vec<Fact> {
     let mut facts = vec![privileges(), program()];
-    if let Some(nft) = nft_program() {
+    if let Some(nft) = nft::program() {
         facts.extend([kernel(&nft), firewall(&nft)]);
     }
     facts.push(forwarding());
@@ -51,7 +51,7 @@ fn privileges() -> Fact {
 }
 
 fn program() -> Fact {
-    let found = nft_program();
+    let found = nft::program();
     Fact {
         name: "nft program",
         ok: found.is_some(),

@@ -1,92 +1,283 @@
 //! What the packet filter holds for each slot, and its changes. Everything happens under one lock, so that a slot is
 //! never changed after it was cleared.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use cabana_types::EgressPolicy;
+use cabana_types::address::Prefix;
+use cabana_types::egress::{Bounds, Proxied};
+use cabana_types::error::chain;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
+use tracing::warn;
 
+use crate::Error;
 use crate::addressing::Addressing;
+use crate::egress::SharedBounds;
 use crate::ledger::Ledger;
+use crate::netfilter::{self, Batch, Verdict};
+use crate::ranges::{self, Range};
+use crate::rules::{self, Redirect};
 use crate::tenant::Tenant;
-use crate::{Error, netfilter, rules};
 
 #[derive(Debug)]
 pub(crate) struct Filter {
     addressing: Arc<Addressing>,
     ledger: Arc<Ledger>,
-    /// Slots without internet access.
-    offline: Mutex<BTreeSet<u32>>,
+    bounds: Arc<SharedBounds>,
+    /// What the kernel holds for each slot; nothing for unlisted ones.
+    applied: Mutex<BTreeMap<u32, Applied>>,
+}
+
+/// What the kernel holds for a slot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Applied {
+    offline: bool,
+    /// Whether it has a chain and a map of what is denied.
+    chain: bool,
+    redirect: Option<Redirect>,
+}
+
+/// What the kernel should hold for a slot.
+#[derive(Debug, Default)]
+struct Wanted {
+    offline: bool,
+    denied: Vec<Range>,
+    redirect: Option<Redirect>,
+}
+
+impl Wanted {
+    fn of(policy: &EgressPolicy, bounds: &Bounds) -> Wanted {
+        if policy.is_offline() {
+            return Wanted { offline: true, ..Wanted::default() };
+        }
+        let redirect = match policy.proxied(bounds) {
+            Proxied::All => Some(Redirect::All),
+            Proxied::Named => Some(Redirect::Named),
+            Proxied::None => (!policy.is_open()).then_some(Redirect::Dns),
+        };
+        Wanted { offline: false, denied: ranges::denied(policy), redirect }
+    }
+
+    fn applied(&self) -> Applied {
+        Applied { offline: self.offline, chain: !self.denied.is_empty(), redirect: self.redirect }
+    }
 }
 
 impl Filter {
-    pub(crate) fn new(addressing: Arc<Addressing>, ledger: Arc<Ledger>) -> Arc<Filter> {
-        Arc::new(Filter { addressing, ledger, offline: Mutex::default() })
+    pub(crate) fn new(addressing: Arc<Addressing>, ledger: Arc<Ledger>, bounds: Arc<SharedBounds>) -> Arc<Filter> {
+        Arc::new(Filter { addressing, ledger, bounds, applied: Mutex::default() })
+    }
+
+    /// Whether the kernel holds anything for a policy.
+    pub(crate) fn has_to_know(&self, policy: &EgressPolicy) -> bool {
+        !policy.is_open() || self.bounds.get().names_hosts()
     }
 
     /// Loads the whole table for the slots in use, replacing an existing one.
     pub(crate) async fn load(&self) -> Result<(), Error> {
-        let mut offline = self.offline.lock().await;
-        let in_use = self.ledger.in_use();
-        let used: Vec<u32> = in_use.iter().map(|(index, _)| *index).collect();
-        let wanted = in_use.iter().filter(|(_, tenant)| is_offline(&tenant.policy())).map(|(index, _)| *index);
-        let wanted: BTreeSet<u32> = wanted.collect();
-        rules::load(&self.addressing, &wanted.iter().copied().collect::<Vec<_>>(), &used).await?;
-        *offline = wanted;
+        let mut applied = self.applied.lock().await;
+        let bounds = self.bounds.get();
+        let mut contents = rules::Contents {
+            closed: ranges::closed(&bounds),
+            only: ranges::only(&bounds),
+            ..rules::Contents::default()
+        };
+        let mut now = BTreeMap::new();
+        for (index, tenant) in self.ledger.in_use() {
+            let wanted = Wanted::of(&tenant.policy(), &bounds);
+            now.insert(index, wanted.applied());
+            contents.used.push(index);
+            contents.offline.extend(wanted.offline.then_some(index));
+            contents.redirects.extend(wanted.redirect.map(|redirect| (index, redirect)));
+            if !wanted.denied.is_empty() {
+                contents.denied.push((index, wanted.denied));
+            }
+        }
+        rules::load(&self.addressing, &contents).await?;
+        *applied = now;
         Ok(())
     }
 
-    /// Applies a policy to a slot in use. Continues if the caller is cancelled. `false` if the sandbox has left the slot.
-    pub(crate) async fn apply(
+    /// Applies the policy of a slot that was just allocated. Continues if the caller is cancelled.
+    pub(crate) async fn begin(self: &Arc<Self>, index: u32, tenant: &Arc<Tenant>) -> Result<(), Error> {
+        let (filter, tenant) = (Arc::clone(self), Arc::clone(tenant));
+        let begin = move || {
+            let mut applied = filter.applied.blocking_lock();
+            let policy = tenant.policy();
+            if filter.is_used_by(index, &tenant) { filter.put(&mut applied, index, &policy) } else { Ok(()) }
+        };
+        let begun = spawn_blocking(begin).await.map_err(|_| Error::Closed)?;
+        begun.map_err(Error::io("apply the egress policy of a sandbox"))
+    }
+
+    /// Changes the policy of a slot in use. Continues if the caller is cancelled. `false` if the sandbox has left the slot.
+    pub(crate) async fn change(
         self: &Arc<Self>,
         index: u32,
         tenant: &Arc<Tenant>,
         policy: Arc<EgressPolicy>,
     ) -> Result<bool, Error> {
         let (filter, tenant) = (Arc::clone(self), Arc::clone(tenant));
-        spawn_blocking(move || filter.apply_now(index, &tenant, policy)).await.map_err(|_| Error::Closed)?
+        let changed = spawn_blocking(move || filter.change_now(index, &tenant, policy));
+        changed.await.map_err(|_| Error::Closed)?.map_err(Error::io("change the egress policy of a sandbox"))
     }
 
-    fn apply_now(&self, index: u32, tenant: &Arc<Tenant>, policy: Arc<EgressPolicy>) -> Result<bool, Error> {
-        let mut offline = self.offline.blocking_lock();
-        if !self.ledger.tenant(index).is_some_and(|current| Arc::ptr_eq(&current, tenant)) {
+    fn change_now(&self, index: u32, tenant: &Arc<Tenant>, policy: Arc<EgressPolicy>) -> io::Result<bool> {
+        let mut applied = self.applied.blocking_lock();
+        if !self.is_used_by(index, tenant) {
             return Ok(false);
         }
-        let (table, address) = (self.addressing.table(), self.addressing.address(index));
-        let is_offline = is_offline(&policy);
-        tenant.set_policy(policy);
-        if is_offline && !offline.contains(&index) {
-            netfilter::add(&table, rules::OFFLINE, address)
-                .map_err(Error::io("disable a sandbox's internet access"))?;
-            offline.insert(index);
-        } else if !is_offline && offline.contains(&index) {
-            netfilter::remove(&table, rules::OFFLINE, &[address])
-                .map_err(Error::io("enable a sandbox's internet access"))?;
-            offline.remove(&index);
+        // The counters of the kernel are by number of the rule, which is another one from now on.
+        self.count(index, tenant);
+        tenant.set_policy(Arc::clone(&policy));
+        if let Err(error) = self.put(&mut applied, index, &policy) {
+            let offline = Arc::new(EgressPolicy::offline());
+            tenant.set_policy(Arc::clone(&offline));
+            if let Err(error) = self.put(&mut applied, index, &offline) {
+                warn!(sandbox = %tenant.owner, error = chain(&error), "a sandbox keeps its former egress policy");
+            }
+            return Err(error);
+        }
+        let bounds = self.bounds.get();
+        let address = self.addressing.address(index);
+        let cut = netfilter::cut_flows(address, |to| policy.by_address(to.into(), &bounds).allowed);
+        if let Err(error) = cut {
+            // The sandbox cannot send any more, but may still receive.
+            warn!(sandbox = %tenant.owner, error = chain(&error), "deleting the conntrack entries of a sandbox");
         }
         Ok(true)
     }
 
-    /// Removes everything of a batch of slots that are not in use any more.
-    pub(crate) async fn clear(&self, batch: &[u32]) -> Result<(), Error> {
-        let mut offline = self.offline.lock().await;
-        let table = self.addressing.table();
-        let leave = |set, indexes: &mut dyn Iterator<Item = &u32>| {
-            let addresses: Vec<Ipv4Addr> = indexes.map(|&index| self.addressing.address(index)).collect();
-            netfilter::remove(&table, set, &addresses).map_err(Error::io("remove sandboxes from the packet filter"))
-        };
-        leave(rules::FLOWS, &mut batch.iter())?;
-        leave(rules::QUERIES, &mut batch.iter())?;
-        leave(rules::OFFLINE, &mut batch.iter().filter(|index| offline.contains(index)))?;
-        offline.retain(|index| !batch.contains(index));
+    fn is_used_by(&self, index: u32, tenant: &Arc<Tenant>) -> bool {
+        self.ledger.tenant(index).is_some_and(|current| Arc::ptr_eq(&current, tenant))
+    }
+
+    /// Makes the kernel hold what a policy needs, in one transaction.
+    fn put(&self, applied: &mut BTreeMap<u32, Applied>, index: u32, policy: &EgressPolicy) -> io::Result<()> {
+        let before = applied.get(&index).copied().unwrap_or_default();
+        let wanted = Wanted::of(policy, &self.bounds.get());
+        let after = wanted.applied();
+        let mut batch = Batch::new(&self.addressing.table());
+        let address = self.addressing.address(index);
+        if after.offline && !before.offline {
+            batch.add(rules::OFFLINE, &[address]);
+        }
+        let map = rules::denied(index);
+        match (before.chain, after.chain) {
+            (false, true) => {
+                batch.new_map(&map);
+                batch.add_ranges(&map, &wanted.denied);
+                batch.new_chain(&rules::chain(index), &map, rules::REFUSE);
+                batch.send_to(rules::POLICIES, address, Verdict::Jump, &rules::chain(index));
+            }
+            (true, true) => {
+                batch.empty(&map);
+                batch.add_ranges(&map, &wanted.denied);
+            }
+            (true, false) => self.drop_chain(&mut batch, index),
+            (false, false) => {}
+        }
+        if before.redirect != after.redirect {
+            if before.redirect.is_some() {
+                batch.take(rules::REDIRECTS, &[address]);
+            }
+            if let Some(redirect) = after.redirect {
+                batch.send_to(rules::REDIRECTS, address, Verdict::Goto, redirect.chain());
+            }
+        }
+        if before.offline && !after.offline {
+            batch.take(rules::OFFLINE, &[address]);
+        }
+        batch.commit()?;
+        applied.insert(index, after);
         Ok(())
     }
-}
 
-/// Policies other than the open one are not enforced yet, so they allow nothing.
-fn is_offline(policy: &EgressPolicy) -> bool {
-    !policy.is_open()
+    fn drop_chain(&self, batch: &mut Batch, index: u32) {
+        batch.take(rules::POLICIES, &[self.addressing.address(index)]);
+        batch.delete_chain(&rules::chain(index));
+        batch.delete_map(&rules::denied(index));
+    }
+
+    /// Adds what the kernel counted since the last time to the denials of a sandbox.
+    pub(crate) fn count(&self, index: u32, tenant: &Tenant) {
+        let counters = match netfilter::counters(&self.addressing.table(), rules::REFUSED) {
+            Ok(counters) => counters,
+            Err(error) => return warn!(error = chain(&error), "reading the counters of the packet filter"),
+        };
+        let address = self.addressing.address(index);
+        let (policy, bounds) = (tenant.policy(), self.bounds.get());
+        let own = counters.into_iter().filter(|(source, ..)| *source == address);
+        tenant.count(own.map(|(_, rule, packets)| (rule, packets)), |rule| ranges::rule(rule, &policy, &bounds));
+    }
+
+    /// The networks of the host that are closed.
+    pub(crate) fn on_link(&self) -> Vec<Prefix> {
+        self.bounds.get().on_link.clone()
+    }
+
+    /// Closes other networks of the host.
+    pub(crate) async fn set_on_link(self: &Arc<Self>, on_link: Vec<Prefix>) -> Result<(), Error> {
+        let filter = Arc::clone(self);
+        let set = move || {
+            let _applied = filter.applied.blocking_lock();
+            let before = filter.on_link();
+            // The numbers of rules are other ones from now on.
+            filter.ledger.in_use().iter().for_each(|(index, tenant)| filter.count(*index, tenant));
+            filter.bounds.set_on_link(on_link);
+            let mut batch = Batch::new(&filter.addressing.table());
+            batch.empty(rules::CLOSED);
+            batch.add_ranges(rules::CLOSED, &ranges::closed(&filter.bounds.get()));
+            let set = batch.commit();
+            if set.is_err() {
+                // So that it is tried again.
+                filter.bounds.set_on_link(before);
+            }
+            set
+        };
+        let set = spawn_blocking(set).await.map_err(|_| Error::Closed)?;
+        set.map_err(Error::io("close the networks of the host to sandboxes"))
+    }
+
+    /// Removes everything of a batch of slots that are not in use any more.
+    pub(crate) async fn clear(&self, indexes: &[u32]) -> Result<(), Error> {
+        let mut applied = self.applied.lock().await;
+        self.clear_now(&applied, indexes).map_err(Error::io("remove sandboxes from the packet filter"))?;
+        applied.retain(|index, _| !indexes.contains(index));
+        Ok(())
+    }
+
+    fn clear_now(&self, applied: &BTreeMap<u32, Applied>, indexes: &[u32]) -> io::Result<()> {
+        let table = self.addressing.table();
+        let addresses: Vec<Ipv4Addr> = indexes.iter().map(|&index| self.addressing.address(index)).collect();
+        for set in rules::COUNTED {
+            netfilter::remove(&table, set, &addresses)?;
+        }
+        let mut batch = Batch::new(&table);
+        for index in indexes {
+            let Some(held) = applied.get(index) else { continue };
+            let address = [self.addressing.address(*index)];
+            if held.offline {
+                batch.take(rules::OFFLINE, &address);
+            }
+            if held.redirect.is_some() {
+                batch.take(rules::REDIRECTS, &address);
+            }
+            if held.chain {
+                self.drop_chain(&mut batch, *index);
+            }
+        }
+        match batch.commit() {
+            // The whole table is gone; the next one will not have them.
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) && !netfilter::has_table(&table)? => return Ok(()),
+            other => other?,
+        }
+        let mut counters = netfilter::counters(&table, rules::REFUSED)?;
+        counters.retain(|(source, ..)| addresses.contains(source));
+        netfilter::remove_counters(&table, rules::REFUSED, &counters)
+    }
 }

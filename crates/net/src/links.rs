@@ -1,11 +1,12 @@
 //! Links, addresses and routes over rtnetlink. The kernel handles a request synchronously on the sending thread, which
 //! may take tens of milliseconds: slow requests belong on dedicated threads.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use futures::TryStreamExt;
+use rtnetlink::packet_route::address::AddressMessage;
 use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkMessage, State};
 use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteType};
 use rtnetlink::{Handle, LinkDelRequest, LinkUnspec, LinkVeth, RouteMessageBuilder};
@@ -220,6 +221,25 @@ impl Links {
             })
         };
         Ok(self.route_messages().await?.into_iter().filter_map(route).filter(|r| r.prefix > 0).collect())
+    }
+
+    /// The IPv4 and IPv6 routes of all tables.
+    pub(crate) async fn all_route_messages(&self) -> Result<Vec<RouteMessage>, Error> {
+        let mut routes = self.route_messages().await?;
+        let query = RouteMessageBuilder::<Ipv6Addr>::new().build();
+        // A kernel without IPv6 has none.
+        let listed: Result<Vec<RouteMessage>, _> = self.handle.route().get(query).execute().try_collect().await;
+        match listed {
+            Ok(more) => routes.extend(more),
+            Err(e) if errno(&e) == Some(libc::EOPNOTSUPP) || errno(&e) == Some(libc::EAFNOSUPPORT) => {}
+            Err(e) => return Err(failed("list", "IPv6 routes")(e)),
+        }
+        Ok(routes)
+    }
+
+    /// The addresses of all interfaces.
+    pub(crate) async fn address_messages(&self) -> Result<Vec<AddressMessage>, Error> {
+        self.handle.address().get().execute().try_collect().await.map_err(failed("list", "addresses"))
     }
 
     async fn route_messages(&self) -> Result<Vec<RouteMessage>, Error> {

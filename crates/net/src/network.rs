@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cabana_supervisor::{Backoff, OnDrop, Restart, Supervisor};
-use cabana_types::egress::Denials;
+use cabana_types::egress::{Bounds, Denials};
 use cabana_types::error::chain;
 use cabana_types::{EgressPolicy, SandboxId};
 use tracing::{info, warn};
@@ -19,7 +19,7 @@ use crate::links::Links;
 use crate::reaper::Reaper;
 use crate::slot::Slot;
 use crate::tenant::Tenant;
-use crate::{Error, NetworkConfig, dns, namespace, rules, sentry};
+use crate::{Error, NetworkConfig, dns, namespace, on_link, rules, sentry};
 
 /// MTU if the machine has no default route.
 const USUAL_MTU: u32 = 1500;
@@ -107,7 +107,9 @@ impl Network {
 
         let links = Links::open()?;
         let strays = take_stock(&addressing, &ledger, &links, in_use).await?;
-        let filter = Filter::new(Arc::clone(&addressing), Arc::clone(&ledger));
+        let on_link = on_link::read(&links).await?;
+        let bounds = SharedBounds::new(Bounds { on_link, ..config.bounds });
+        let filter = Filter::new(Arc::clone(&addressing), Arc::clone(&ledger), Arc::clone(&bounds));
         // The rules come first: from here on no slot is unfiltered.
         filter.load().await?;
         links.fence(addressing.block, BLOCK_PREFIX).await?;
@@ -122,9 +124,11 @@ impl Network {
             reaper.take_now(strays).await?;
         }
         let builder = Builder::start(&tasks, Arc::clone(&addressing), mtu)?;
-        let lookup = dns::start(&tasks, Arc::clone(&addressing), Arc::clone(&ledger), config.resolvers).await?;
+        let lookup =
+            dns::start(&tasks, Arc::clone(&addressing), Arc::clone(&ledger), Arc::clone(&bounds), config.resolvers)
+                .await?;
         sentry::start(&tasks, Arc::clone(&addressing), Arc::clone(&filter))?;
-        let bounds = SharedBounds::new(config.bounds);
+        on_link::start(&tasks, Arc::clone(&filter))?;
         let gate = Gate { addressing: Arc::clone(&addressing), ledger: Arc::clone(&ledger), bounds, lookup };
         let core = Arc::new(Core { addressing, ledger, filter, gate: Arc::new(gate), builder, reaper });
         let refilled = Arc::clone(&core);
@@ -137,13 +141,13 @@ impl Network {
 
     /// Allocates a slot for a sandbox: a ready one without delay, or a new one if the pool is empty.
     pub async fn acquire(&self, owner: &SandboxId, policy: Arc<EgressPolicy>) -> Result<Slot, Error> {
-        let is_open = policy.is_open();
-        let tenant = Tenant::new(owner.clone(), Arc::clone(&policy));
+        let has_to_know = self.core.filter.has_to_know(&policy);
+        let tenant = Tenant::new(owner.clone(), policy);
         let slot = self.core.obtain(&tenant).await?;
-        if !is_open {
+        if has_to_know {
             // If the caller is cancelled before the end, the slot is released.
             let claim = Claim { core: &self.core, index: Some(slot.index) };
-            self.core.filter.apply(slot.index, &tenant, policy).await?;
+            self.core.filter.begin(slot.index, &tenant).await?;
             claim.keep();
         }
         Ok(slot)
@@ -164,12 +168,14 @@ impl Network {
     /// `false` if the slot is not in use. After an error the sandbox may connect nowhere until the next change.
     pub async fn set_policy(&self, index: u32, policy: Arc<EgressPolicy>) -> Result<bool, Error> {
         let Some(tenant) = self.core.ledger.tenant(index) else { return Ok(false) };
-        self.core.filter.apply(index, &tenant, policy).await
+        self.core.filter.change(index, &tenant, policy).await
     }
 
     /// What the policy of a slot's sandbox denied.
     pub fn denials(&self, index: u32) -> Denials {
-        self.core.ledger.tenant(index).map(|tenant| tenant.denials()).unwrap_or_default()
+        let Some(tenant) = self.core.ledger.tenant(index) else { return Denials::default() };
+        self.core.filter.count(index, &tenant);
+        tenant.denials()
     }
 
     /// What the egress proxy needs of the network.

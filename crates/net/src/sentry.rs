@@ -37,21 +37,27 @@ fn listen() -> Result<rtnetlink::sys::TokioSocket, Error> {
 }
 
 async fn watch(socket: &rtnetlink::sys::TokioSocket, addressing: &Arc<Addressing>, filter: &Filter) {
-    let mut message = Vec::with_capacity(16 * 1024);
+    // Larger than any message of the kernel.
+    let mut message = Vec::with_capacity(64 * 1024);
     loop {
         // Also before the first message: changes before a restart of this task were not seen.
         while let Err(e) = restore(addressing, filter).await {
             error!(error = chain(&e), "the packet filter of the sandboxes is missing and cannot be restored");
             tokio::time::sleep(RETRY).await;
         }
-        message.clear();
-        match socket.recv(&mut message).await {
-            Ok(()) => {}
-            // Messages were lost, so check too.
-            Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => {}
-            Err(e) => {
-                warn!(error = chain(&e), "listening for changes of the packet filter");
-                tokio::time::sleep(RETRY).await;
+        loop {
+            message.clear();
+            match socket.recv(&mut message).await {
+                Ok(()) if netfilter::deletes_table(&message) => break,
+                // Other changes are many, and mostly our own.
+                Ok(()) => {}
+                // Messages were lost, so check too.
+                Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => break,
+                Err(e) => {
+                    warn!(error = chain(&e), "listening for changes of the packet filter");
+                    tokio::time::sleep(RETRY).await;
+                    break;
+                }
             }
         }
     }

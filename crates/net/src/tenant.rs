@@ -1,5 +1,6 @@
 //! The sandbox that uses a slot: its policy, and what the policy denied.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,8 @@ pub(crate) struct Tenant {
 #[derive(Debug, Default)]
 struct Denied {
     denials: Denials,
+    /// Packets by number of the rule that the kernel had counted when it was last asked.
+    counted: BTreeMap<u32, u64>,
     /// Start of the period, denials logged in it, and denials since that were not.
     period: Option<Instant>,
     logged: u32,
@@ -76,5 +79,18 @@ impl Tenant {
             denied.silent += 1;
         }
         denied.denials.add(denial);
+    }
+
+    /// Adds what the kernel counted: totals by number of the rule.
+    pub(crate) fn count(&self, totals: impl Iterator<Item = (u32, u64)>, rule: impl Fn(u32) -> String) {
+        let mut denied = self.lock();
+        for (number, total) in totals {
+            let before = denied.counted.insert(number, total).unwrap_or(0);
+            // The kernel starts again from zero after its table was reloaded.
+            let more = total.checked_sub(before).unwrap_or(total);
+            if more > 0 {
+                denied.denials.count(rule(number), more);
+            }
+        }
     }
 }

@@ -1,14 +1,20 @@
 //! The part of DNS that a forwarder needs: recognising plain queries and matching responses. Both are untrusted.
 
+use cabana_types::egress::HostName;
 use hickory_proto::op::{Header, Message, MessageType, OpCode, Query as Question};
+use hickory_proto::rr::{DNSClass, RecordType};
 use hickory_proto::serialize::binary::{BinDecodable, BinDecoder};
 
+pub(super) const NOERROR: u8 = 0;
 pub(super) const FORMERR: u8 = 1;
 pub(super) const SERVFAIL: u8 = 2;
 pub(super) const NOTIMP: u8 = 4;
 pub(super) const REFUSED: u8 = 5;
 
 const HEADER: usize = 12;
+
+/// Characters of a name that are shown.
+const LONGEST_SHOWN: usize = 253;
 
 /// UDP response size that every client accepts; larger ones must be announced.
 const SMALLEST_LIMIT: u16 = 512;
@@ -56,6 +62,35 @@ impl Query {
         Ok(Query { bytes: bytes.to_vec(), question, question_end: decoder.index() })
     }
 
+    /// The name that it asks for, if it can be the name of a host.
+    pub(super) fn host(&self) -> Option<HostName> {
+        let mut text = String::new();
+        for label in self.question.name().iter() {
+            // A dot inside a label would look like two labels.
+            let label = std::str::from_utf8(label).ok().filter(|label| !label.contains('.'))?;
+            if !text.is_empty() {
+                text.push('.');
+            }
+            text.push_str(label);
+        }
+        text.parse().ok()
+    }
+
+    /// The name that it asks for, to be shown.
+    pub(super) fn name(&self) -> String {
+        let name = self.question.name().to_ascii();
+        name.trim_end_matches('.').chars().take(LONGEST_SHOWN).collect()
+    }
+
+    pub(super) fn is_internet_class(&self) -> bool {
+        self.question.query_class() == DNSClass::IN
+    }
+
+    /// Whether it asks how to connect to a service: such answers can hide the name from the egress proxy.
+    pub(super) fn is_service_binding(&self) -> bool {
+        matches!(self.question.query_type(), RecordType::HTTPS | RecordType::SVCB)
+    }
+
     /// The query to forward, with another id.
     pub(super) fn with_id(&self, id: u16) -> Vec<u8> {
         renumbered(self.bytes.clone(), id)
@@ -72,7 +107,7 @@ impl Query {
         announced.max(SMALLEST_LIMIT).into()
     }
 
-    /// An error response.
+    /// A response without records: an error, or none.
     pub(super) fn failure(&self, code: u8) -> Vec<u8> {
         let mut answer = self.bytes[..self.question_end].to_vec();
         answer[2] = 0x80 | (answer[2] & 0x79);
@@ -128,6 +163,10 @@ pub(super) fn fuzz_one(input: &[u8]) -> String {
     };
     assert!(Query::read(&query.failure(SERVFAIL)).is_err(), "an answer starts a loop");
     assert!(query.limit() >= SMALLEST_LIMIT.into());
+    assert!(query.name().chars().count() <= LONGEST_SHOWN);
+    if let Some(host) = query.host() {
+        assert_eq!(query.question.name().iter().count(), host.as_str().split('.').count(), "{host}");
+    }
     let mut answer = query.with_id(4711);
     answer[2] |= 0x80;
     assert!(query.judge(&answer, 4712).is_none(), "an answer under a wrong id");
@@ -191,6 +230,22 @@ mod tests {
         let mut two = query("a.b.");
         two.add_query(two.queries[0].clone());
         assert_eq!(Query::read(&two.to_vec().unwrap()).unwrap_err(), Refusal::Code(FORMERR));
+    }
+
+    #[test]
+    fn names_of_hosts() {
+        let host = |bytes: &[u8]| {
+            let mut packet = query("a.").to_vec().unwrap();
+            packet.truncate(HEADER);
+            packet.extend(bytes);
+            packet.extend([0, 0, 1, 0, 1]);
+            Query::read(&packet).unwrap().host().map(|host| host.to_string())
+        };
+        assert_eq!(host(b"\x03API\x07example\x03com").as_deref(), Some("api.example.com"));
+        assert_eq!(host(b"\x0bapi.example\x03com"), None, "a dot inside a label");
+        assert_eq!(host(b"\x03a\x00b\x03com"), None);
+        assert_eq!(host(b"\x02\xc3\xbc\x02de"), None);
+        assert_eq!(host(b""), None, "the root");
     }
 
     #[test]

@@ -36,37 +36,47 @@ impl Upstream {
         Upstream { resolvers, good: AtomicUsize::new(0) }
     }
 
-    /// The response with the client's id; `None` if no resolver responded in time. `tcp` is the client's transport,
-    /// which limits the size of the response.
+    /// The response of the host's resolvers with the client's id; `None` if none responded in time. `tcp` is the client's
+    /// transport, which limits the size of the response.
     pub(super) async fn ask(&self, query: &Query, tcp: bool) -> Option<Vec<u8>> {
-        let servers = self.resolvers.current();
-        if servers.is_empty() {
-            return None;
-        }
-        let deadline = Instant::now() + TIMEOUT;
-        // A packet can get lost: even a single resolver is tried twice.
-        let tries = servers.len().max(2);
-        let share = (TIMEOUT / u32::try_from(tries).unwrap_or(u32::MAX)).max(LEAST_TRY);
         let start = self.good.load(Ordering::Relaxed);
-        let mut fallback = None;
-        for attempt in 0..tries {
-            let number = (start + attempt) % servers.len();
-            let until = deadline.min(Instant::now() + share);
-            match timeout_at(until, fetch(servers[number], query, tcp)).await {
-                Ok(Ok((answer, false))) => {
-                    self.good.store(number, Ordering::Relaxed);
-                    return Some(query.own(answer));
-                }
-                // A failure is returned if no other resolver does better.
-                Ok(Ok((answer, true))) => fallback = Some(answer),
-                Ok(Err(_)) | Err(_) => {}
-            }
-            if Instant::now() >= deadline {
-                break;
-            }
+        let (answer, number) = ask_each(&self.resolvers.current(), start, query, tcp).await?;
+        if let Some(number) = number {
+            self.good.store(number, Ordering::Relaxed);
         }
-        fallback.map(|answer| query.own(answer))
+        Some(answer)
     }
+}
+
+/// The response of one of the servers, and the number of the server if it is not a failure.
+pub(super) async fn ask_each(
+    servers: &[SocketAddr],
+    start: usize,
+    query: &Query,
+    tcp: bool,
+) -> Option<(Vec<u8>, Option<usize>)> {
+    if servers.is_empty() {
+        return None;
+    }
+    let deadline = Instant::now() + TIMEOUT;
+    // A packet can get lost: even a single resolver is tried twice.
+    let tries = servers.len().max(2);
+    let share = (TIMEOUT / u32::try_from(tries).unwrap_or(u32::MAX)).max(LEAST_TRY);
+    let mut fallback = None;
+    for attempt in 0..tries {
+        let number = (start + attempt) % servers.len();
+        let until = deadline.min(Instant::now() + share);
+        match timeout_at(until, fetch(servers[number], query, tcp)).await {
+            Ok(Ok((answer, false))) => return Some((query.own(answer), Some(number))),
+            // A failure is returned if no other resolver does better.
+            Ok(Ok((answer, true))) => fallback = Some(answer),
+            Ok(Err(_)) | Err(_) => {}
+        }
+        if Instant::now() >= deadline {
+            break;
+        }
+    }
+    fallback.map(|answer| (query.own(answer), None))
 }
 
 /// One resolver's response, and whether it is a failure.

@@ -15,9 +15,9 @@ use hickory_proto::rr::{Name, RecordType};
 use crate::machine::{BLOCK, Machine, acquire, inside, on_machine, sh};
 use crate::resolver::Resolver;
 
-const SERVER: Ipv4Addr = Ipv4Addr::from_bits(BLOCK.to_bits() + 1);
+pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::from_bits(BLOCK.to_bits() + 1);
 
-fn query(name: &str, limit: Option<u16>) -> Message {
+pub(crate) fn query(name: &str, limit: Option<u16>) -> Message {
     let mut message = Message::new(4242, MessageType::Query, OpCode::Query);
     message.metadata.recursion_desired = true;
     message.add_query(Query::query(Name::from_str(name).unwrap(), RecordType::A));
@@ -30,14 +30,19 @@ fn query(name: &str, limit: Option<u16>) -> Message {
 }
 
 /// Retries after a loss, as resolvers do. The forwarder responds within 5 s of a query.
-fn ask_udp(message: &Message) -> Option<Message> {
+pub(crate) fn ask_udp(message: &Message) -> Option<Message> {
+    ask_server(SERVER, message)
+}
+
+/// The same of a server, from which the response has to come.
+pub(crate) fn ask_server(server: Ipv4Addr, message: &Message) -> Option<Message> {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(6))).unwrap();
     let mut buffer = vec![0; 65_535];
     for _ in 0..3 {
-        socket.send_to(&message.to_vec().unwrap(), (SERVER, 53)).unwrap();
+        socket.send_to(&message.to_vec().unwrap(), (server, 53)).unwrap();
         if let Ok((length, from)) = socket.recv_from(&mut buffer) {
-            assert_eq!(from, SocketAddr::from((SERVER, 53)));
+            assert_eq!(from, SocketAddr::from((server, 53)));
             return Some(Message::from_vec(&buffer[..length]).unwrap());
         }
     }
@@ -71,7 +76,7 @@ pub(crate) async fn ask_over_tcp(slot: &Slot, name: &'static str) -> Message {
     inside(&slot.netns, move || ask_tcp(&mut TcpStream::connect((SERVER, 53)).unwrap(), &query(name, None))).await
 }
 
-async fn open(machine: &Arc<Machine>, resolvers: Vec<SocketAddr>) -> Network {
+pub(crate) async fn open(machine: &Arc<Machine>, resolvers: Vec<SocketAddr>) -> Network {
     let mut config = machine.config();
     config.resolvers = resolvers;
     Network::open(config, vec![], &Supervisor::new()).await.unwrap()

@@ -16,9 +16,69 @@ fn sandboxes_reach_the_internet_under_the_hosts_address() {
         let slot = acquire(&network, true).await.unwrap();
         let port = listen(&machine.outside, PUBLIC).await;
         assert_eq!(reach(&slot, PUBLIC, port).await, Some(HOST.to_string()));
+        network.close().await.unwrap();
+    });
+}
+
+#[test]
+fn networks_of_the_host_are_unreachable() {
+    on_machine(async |machine| {
+        let network = machine.open().await;
+        let slot = acquire(&network, true).await.unwrap();
         // The gateway does not have a private address here.
         let port = listen(&machine.outside, OUTSIDE).await;
-        assert_eq!(reach(&slot, OUTSIDE, port).await, Some(HOST.to_string()));
+        assert!(no_reach(&slot, OUTSIDE, port).await);
+        let denials = network.denials(slot.index);
+        assert!(denials.by_rule.contains_key("host network 192.0.2.0/24"), "{denials:?}");
+
+        // A network that the host joins is closed while it is connected.
+        let near = Ipv4Addr::new(198, 51, 100, 7);
+        inside(&machine.outside, move || sh(&format!("ip addr add {near}/32 dev lo"))).await;
+        let port = listen(&machine.outside, near).await;
+        assert!(reach(&slot, near, port).await.is_some());
+        let closed = async |wanted: bool| {
+            while sh("nft list map inet cabana_t1 closed").contains("198.51.100.0") != wanted {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        sh("ip addr add 198.51.100.1/24 dev up0");
+        tokio::time::timeout(Duration::from_secs(10), closed(true)).await.expect("it is closed");
+        assert!(no_reach(&slot, near, port).await);
+        let on_link = network.egress().bounds().on_link.clone();
+        assert!(on_link.contains(&"198.51.100.0/24".parse().unwrap()), "{on_link:?}");
+        sh("ip addr del 198.51.100.1/24 dev up0");
+        tokio::time::timeout(Duration::from_secs(10), closed(false)).await.expect("it is open");
+        assert!(reach(&slot, near, port).await.is_some());
+        network.close().await.unwrap();
+    });
+}
+
+#[test]
+fn the_operator_decides_beyond_policies() {
+    on_machine(async |machine| {
+        let mut config = machine.config();
+        config.bounds.internal = vec!["192.0.2.0/24".parse().unwrap(), "10.0.0.0/8".parse().unwrap()];
+        config.bounds.deny = vec!["10.1.0.0/16".parse().unwrap()];
+        let network = cabana_net::Network::open(config, vec![], &Supervisor::new()).await.unwrap();
+        let slot = acquire(&network, true).await.unwrap();
+        let port = listen(&machine.outside, OUTSIDE).await;
+        assert!(reach(&slot, OUTSIDE, port).await.is_some());
+        let port = listen(&machine.outside, FORBIDDEN[0]).await;
+        assert!(no_reach(&slot, FORBIDDEN[0], port).await);
+        network.release(slot.index).await.unwrap();
+        network.close().await.unwrap();
+
+        let mut config = machine.config();
+        config.bounds.only = vec!["203.0.113.8/30".parse().unwrap()];
+        let network = cabana_net::Network::open(config, vec![], &Supervisor::new()).await.unwrap();
+        let slot = acquire(&network, true).await.unwrap();
+        inside(&machine.outside, || sh("ip addr add 203.0.113.77/32 dev lo")).await;
+        let port = listen(&machine.outside, PUBLIC).await;
+        assert!(reach(&slot, PUBLIC, port).await.is_some());
+        let other = Ipv4Addr::new(203, 0, 113, 77);
+        let port = listen(&machine.outside, other).await;
+        assert!(no_reach(&slot, other, port).await);
+        assert!(network.denials(slot.index).by_rule.contains_key("operator only"));
         network.close().await.unwrap();
     });
 }

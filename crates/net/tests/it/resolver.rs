@@ -38,7 +38,12 @@ fn respond(bytes: &[u8], udp: bool, code: ResponseCode) -> Vec<u8> {
 impl Resolver {
     /// Starts one on the loopback of the calling thread's namespace.
     pub(crate) fn start(code: ResponseCode) -> Resolver {
-        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        Resolver::start_at("127.0.0.1:0".parse().unwrap(), code)
+    }
+
+    /// Starts one in the calling thread's namespace.
+    pub(crate) fn start_at(address: SocketAddr, code: ResponseCode) -> Resolver {
+        let tcp = TcpListener::bind(address).unwrap();
         let address = tcp.local_addr().unwrap();
         let udp = UdpSocket::bind(address).unwrap();
         let asked = Arc::new(AtomicUsize::new(0));
