@@ -92,7 +92,6 @@ pub(crate) fn set(key: &str, value: &str) -> Result<bool, Error> {
 pub(crate) fn configure() -> Result<(), Error> {
     for (key, value) in [
         ("ipv4/ip_unprivileged_port_start", "0"),
-        ("ipv4/ping_group_range", "0 2147483647"),
         // A kernel without IPv6 has none of these.
         ("ipv6/conf/all/disable_ipv6", "0"),
         ("ipv6/conf/default/disable_ipv6", "1"),
@@ -100,6 +99,9 @@ pub(crate) fn configure() -> Result<(), Error> {
     ] {
         set(key, value)?;
     }
+    // All groups: those of sandboxes are in the upper half. Before Linux 6.4 only the lower half can be set.
+    let ping = |groups| set("ipv4/ping_group_range", groups);
+    ping("0 4294967294").or_else(|_| ping("0 2147483647"))?;
     Ok(())
 }
 

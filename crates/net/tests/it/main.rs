@@ -7,6 +7,7 @@ mod dns_policy;
 mod isolation;
 mod lifecycle;
 mod machine;
+mod ping;
 mod policy;
 mod resolver;
 mod slot;

@@ -17,7 +17,7 @@ fn slots_are_configured() {
         inside(&slot.netns, move || {
             let read = |path: &str| std::fs::read_to_string(path).unwrap();
             assert_eq!(read("/proc/sys/net/ipv4/ip_unprivileged_port_start").trim(), "0");
-            assert_eq!(read("/proc/sys/net/ipv4/ping_group_range").trim(), "0\t2147483647");
+            assert_eq!(read("/proc/sys/net/ipv4/ping_group_range").trim(), "0\t4294967294");
             let links = sh("ip -o link");
             assert_eq!(links.lines().count(), 2, "{links}");
             assert!(links.contains("eth0@") && links.contains("mtu 1400"), "{links}");
