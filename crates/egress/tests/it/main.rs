@@ -3,6 +3,8 @@
 
 mod cuts;
 mod hostile;
+mod kernel;
+mod logs;
 mod names;
 mod requests;
 mod rules;

@@ -135,7 +135,14 @@ impl World {
     }
 
     pub(crate) async fn start_with(json: serde_json::Value, limits: Limits) -> Arc<Self> {
-        let world = Arc::new(Self {
+        let world = Self::new(json);
+        world.start_proxy(Arc::clone(&world) as Arc<dyn Wire>, limits).await;
+        world
+    }
+
+    /// A world without a proxy.
+    pub(crate) fn new(json: serde_json::Value) -> Arc<Self> {
+        Arc::new(Self {
             policy: Mutex::new(Some(watch::Sender::new(Arc::new(policy(json))))),
             bounds: Mutex::default(),
             names: Mutex::default(),
@@ -148,14 +155,17 @@ impl World {
             authority: Arc::new(Authority::generate().expect("authority")),
             address: Mutex::new(([0, 0, 0, 0], 0).into()),
             supervisor: Supervisor::new(),
-        });
+        })
+    }
+
+    /// Starts a proxy on this wire.
+    pub(crate) async fn start_proxy(self: &Arc<Self>, wire: Arc<dyn Wire>, limits: Limits) {
         let mut roots = RootCertStore::empty();
-        roots.add(certificate(&world.internet)).expect("root");
+        roots.add(certificate(&self.internet)).expect("root");
         let config = ProxyConfig { roots: Arc::new(roots), limits };
-        let (egress, credentials, wire) = (Arc::clone(&world), Arc::clone(&world), Arc::clone(&world));
-        let address = start_with(&world.supervisor, egress, credentials, config, wire).await.expect("started");
-        *world.address.lock().expect("lock") = address;
-        world
+        let (egress, credentials) = (Arc::clone(self), Arc::clone(self));
+        let address = start_with(&self.supervisor, egress, credentials, config, wire).await.expect("started");
+        *self.address.lock().expect("lock") = address;
     }
 
     /// Replaces the policy.
@@ -259,7 +269,7 @@ pub(crate) async fn plain_echo(tag: &'static str) -> SocketAddr {
     server(move |stream| echo(stream, tag)).await
 }
 
-async fn echo(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, tag: &'static str) {
+pub(crate) async fn echo(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, tag: &'static str) {
     let service = service_fn(move |request| answer(request, tag));
     let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
