@@ -80,6 +80,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Key(commands::key::Command),
     #[command(subcommand)]
+    Secret(commands::secret::Command),
+    #[command(subcommand)]
     Tls(commands::tls::Command),
     Doctor(commands::doctor::Args),
     Completions(commands::completions::Args),

@@ -21,6 +21,7 @@ pub(crate) mod recover;
 pub(crate) mod resize;
 pub(crate) mod resume;
 pub(crate) mod run;
+pub(crate) mod secret;
 pub(crate) mod server;
 pub(crate) mod shell;
 pub(crate) mod snapshot;
@@ -74,6 +75,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Webhooks(command) => webhooks::run(command, context).await,
         Command::Template(command) => template::run(command, context).await,
         Command::Key(command) => key::run(command, context).await,
+        Command::Secret(command) => secret::run(command, context).await,
         Command::Tls(command) => tls::run(&command, context),
         Command::Doctor(args) => doctor::run(args, context).await,
         Command::Completions(args) => completions::run(&args, context),

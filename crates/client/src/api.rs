@@ -24,7 +24,7 @@ use crate::sandbox::SandboxHandle;
 /// Largest response of the API that is read.
 const MAX_ANSWER_BYTES: u64 = 16 * 1024 * 1024;
 /// Maximum number of pages that [`Client::list_all`] reads.
-const MAX_PAGES: usize = 10_000;
+pub(crate) const MAX_PAGES: usize = 10_000;
 /// Where the next page begins.
 const NEXT_TOKEN_HEADER: &str = "x-next-token";
 
@@ -288,7 +288,7 @@ impl Client {
         Ok(self.call_with_next(action, request).await?.0)
     }
 
-    async fn call_with_next<T: DeserializeOwned>(
+    pub(crate) async fn call_with_next<T: DeserializeOwned>(
         &self,
         action: &'static str,
         request: Request<SendBody>,

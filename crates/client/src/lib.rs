@@ -10,6 +10,7 @@ mod files;
 mod http;
 mod query;
 mod sandbox;
+mod secrets;
 mod templates;
 mod webhooks;
 

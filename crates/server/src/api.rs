@@ -7,6 +7,7 @@ mod build_spec;
 mod builds;
 mod commit;
 mod events;
+mod identity;
 mod keys;
 mod listing;
 mod logs;
@@ -20,6 +21,7 @@ mod pause;
 mod query;
 mod sandbox_ref;
 mod sandboxes;
+mod secrets;
 mod server;
 mod snapshots;
 mod tags;
@@ -49,6 +51,7 @@ use crate::builds::Builds;
 use crate::config;
 use crate::lifecycle::Lifecycle;
 use crate::resource_limits::ResourceLimits;
+use crate::vault::Vault;
 pub(crate) use events::wire_event;
 
 /// State shared by all handlers.
@@ -68,6 +71,8 @@ pub struct App {
     pub webhooks: config::Webhooks,
     /// Builds templates.
     pub builds: Arc<Builds>,
+    /// Secrets and workload identity.
+    pub vault: Arc<Vault>,
     /// Signs upload links.
     pub upload_key: Secret,
     /// Tasks of requests that must not be cut short when the client disconnects.
@@ -163,6 +168,7 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(keys::rename_key, keys::delete_key))
         .routes(routes!(server::status))
         .routes(routes!(server::check))
+        .merge(secrets::routes())
 }
 
 /// Routes without an API key.
@@ -170,6 +176,8 @@ fn public() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
         .routes(routes!(server::health))
         .routes(routes!(server::openapi))
+        .routes(routes!(identity::openid_configuration))
+        .routes(routes!(identity::jwks))
         // Authorised by a signed link instead.
         .routes(routes!(build_files::upload))
 }

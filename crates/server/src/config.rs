@@ -2,6 +2,7 @@
 //! `defaults.toml` beside this file, with its description and environment variable, and to the struct here; if it
 //! needs a range, to [`Config::check`].
 
+mod identity;
 mod listener;
 mod load;
 
@@ -15,6 +16,7 @@ use cabana_types::Secret;
 use cabana_types::limits::{CPU_COUNT, DISK_MB, MAX_TIMEOUT_SECONDS, MEMORY_MB};
 use serde::Deserialize;
 
+pub use identity::Identity;
 pub use listener::{Connections, Rates, Tls, TlsMode};
 pub use load::{Loaded, Source};
 
@@ -53,6 +55,8 @@ pub struct Config {
     pub webhooks: Webhooks,
     /// Builds of templates.
     pub builds: Builds,
+    /// Workload identity.
+    pub identity: Identity,
     /// Sources of images.
     pub images: Sources,
     /// Pausing with memory.
@@ -327,6 +331,7 @@ impl Config {
                 return Err(("tls.mode", "\"files\" needs domain: the name that the certificate is for".to_owned()));
             }
         }
+        self.identity.check()?;
         self.images.check().map_err(|error| ("images", cabana_types::error::chain(&error)))?;
         let location = &self.archive.location;
         if !location.is_empty() && !location.starts_with('/') && !location.starts_with("s3://") {

@@ -52,6 +52,9 @@ pub enum Error {
     /// A task failed that the server cannot run without.
     #[error(transparent)]
     Fatal(#[from] cabana_supervisor::Fatal),
+    /// Values at rest cannot be sealed or opened.
+    #[error(transparent)]
+    Sealing(#[from] crate::vault::SealingError),
     /// The listener failed.
     #[error("the listener failed")]
     Serve(#[source] std::io::Error),
@@ -148,13 +151,15 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | ErrorCode::TemplateNotFound
         | ErrorCode::BuildNotFound
         | ErrorCode::KeyNotFound
-        | ErrorCode::WebhookNotFound => StatusCode::NOT_FOUND,
+        | ErrorCode::WebhookNotFound
+        | ErrorCode::SecretNotFound => StatusCode::NOT_FOUND,
         ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         ErrorCode::TemplateNotReady
         | ErrorCode::BuildStateConflict
         | ErrorCode::SandboxStateConflict
         | ErrorCode::IdempotencyConflict
-        | ErrorCode::LastKey => StatusCode::CONFLICT,
+        | ErrorCode::LastKey
+        | ErrorCode::SecretConflict => StatusCode::CONFLICT,
         ErrorCode::IdempotencyMismatch | ErrorCode::BuildFailed => StatusCode::UNPROCESSABLE_ENTITY,
         ErrorCode::SandboxCapacityUnavailable | ErrorCode::LimitReached => StatusCode::TOO_MANY_REQUESTS,
         ErrorCode::SandboxUnresponsive => StatusCode::BAD_GATEWAY,

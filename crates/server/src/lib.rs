@@ -15,6 +15,7 @@ pub mod local;
 mod reboot;
 pub mod resource_limits;
 pub mod server;
+pub mod vault;
 pub mod webhooks;
 
 pub use base_template::Progress;

@@ -27,6 +27,7 @@ use crate::failpoint;
 use crate::lifecycle::Lifecycle;
 use crate::reboot::Reboot;
 use crate::resource_limits::ResourceLimits;
+use crate::vault::Vault;
 use crate::webhooks::Courier;
 
 /// How often the use of API keys is recorded.
@@ -67,6 +68,7 @@ impl Server {
         let tls = open_tls(config)?;
         let store = Store::open_supervised(&config.database(), &supervisor).await?;
         let (keys, fresh_key) = Keys::open(&store, &config.key_file()).await?;
+        let vault = Vault::open(config, &store, config.public_url(address)).await?;
         let resource_limits = ResourceLimits::new(&config.limits);
         let directory = Arc::new(Directory::default());
         let cold = Arc::new(ColdStore::open(&config.cold_storage()).await?);
@@ -80,7 +82,8 @@ impl Server {
         let webhooks = config.webhooks.clone();
         let tasks = TaskTracker::new();
         tasks.spawn(reboot.boot_again(Arc::clone(&lifecycle)));
-        let app = App { store, lifecycle, keys, limits: resource_limits, domain, webhooks, builds, upload_key, tasks };
+        let limits = resource_limits;
+        let app = App { store, lifecycle, keys, limits, domain, webhooks, builds, vault, upload_key, tasks };
         let app = Arc::new(app);
         let limits = config.connections.limits();
         Ok(Self { listener, address, tls, limits, app, directory, fresh_key, supervisor, _data_dir: data_dir })

@@ -46,6 +46,10 @@ impl Columns<'_> {
         value.map(|us| Timestamp::from_microsecond(us).map_err(|e| Error::decode(column, e))).transpose()
     }
 
+    pub(crate) fn bytes(&self, column: &'static str) -> Result<Vec<u8>, Error> {
+        self.0.try_get(column).map_err(|e| Error::decode(column, e))
+    }
+
     pub(crate) fn hash_or_none(&self, column: &'static str) -> Result<Option<[u8; 32]>, Error> {
         let value: Option<Vec<u8>> = self.0.try_get(column).map_err(|e| Error::decode(column, e))?;
         value.map(|bytes| bytes.try_into().map_err(|_| Error::decode(column, "not 32 bytes long"))).transpose()

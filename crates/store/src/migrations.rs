@@ -22,6 +22,8 @@ const MIGRATIONS: &[(&str, &str, &str)] = &migrations![
     "0005" "builds",
     "0006" "isolation",
     "0007" "layer_kinds",
+    "0008" "secrets",
+    "0009" "identity",
 ];
 
 pub(crate) fn migrator() -> Migrator {

@@ -42,6 +42,8 @@ pub struct Sandbox {
     pub secure: bool,
     /// Whether it has internet access.
     pub internet: bool,
+    /// Its workload identity tokens: the audience by name.
+    pub iam: BTreeMap<String, String>,
     /// Access settings of its ports.
     pub traffic: Traffic,
     /// When it was requested.
@@ -276,9 +278,9 @@ async fn insert(connection: &mut SqliteConnection, sandbox: &Sandbox) -> Result<
     sqlx::query(
         "insert into sandboxes (id, team, template, build, alias, state, detail, cpu_count, memory_mb, disk_mb, pids, metadata,
             env_vars, access_token, secure, internet, created_at, started_at, end_at, ended_at, idempotency_key, idempotency_hash,
-            traffic_token, mask_host, https_ports, policy, boot, since, archives, isolation)
+            traffic_token, mask_host, https_ports, policy, boot, since, archives, isolation, iam)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25,
-            $26, $27, $28, $29, $30)",
+            $26, $27, $28, $29, $30, $31)",
     )
     .bind(sandbox.id.as_str())
     .bind(sandbox.team.as_str())
@@ -310,6 +312,7 @@ async fn insert(connection: &mut SqliteConnection, sandbox: &Sandbox) -> Result<
     .bind(micros(sandbox.since))
     .bind(sandbox.archives)
     .bind(&sandbox.isolation)
+    .bind(column::json("iam", &sandbox.iam)?)
     .execute(connection)
     .await
     .map_err(|e| Error::query("write a sandbox", e))?;
@@ -342,6 +345,7 @@ pub(crate) fn decode(row: &SqliteRow) -> Result<Sandbox, Error> {
         access_token: row.text_or_none("access_token")?.map(Secret::new),
         secure: row.flag("secure")?,
         internet: row.flag("internet")?,
+        iam: row.json("iam")?,
         traffic: Traffic {
             token: row.text_or_none("traffic_token")?.map(Secret::new),
             mask_host: row.text_or_none("mask_host")?,

@@ -149,6 +149,11 @@ impl Store {
                 .execute(&mut *connection)
                 .await
                 .map_err(|e| Error::query("delete a sandbox's secrets", e))?;
+                sqlx::query("delete from authorities where sandbox = $1")
+                    .bind(id.as_str())
+                    .execute(&mut *connection)
+                    .await
+                    .map_err(|e| Error::query("delete a sandbox's certificate authority", e))?;
                 Ok(sandbox)
             })
         })

@@ -61,6 +61,10 @@ codes! {
     LastKey => "last_key",
     /// The webhook does not exist or belongs to another team.
     WebhookNotFound => "webhook_not_found",
+    /// The secret does not exist or belongs to another team.
+    SecretNotFound => "secret_not_found",
+    /// A secret of this name exists, or the team has as many as it may have.
+    SecretConflict => "secret_conflict",
     /// The sandbox's state does not allow this.
     SandboxStateConflict => "sandbox_state_conflict",
     /// The idempotency key was used with a different request.

@@ -43,6 +43,20 @@ fn is_uuid(text: &str) -> bool {
         })
 }
 
+/// Crockford's base 32 in lower case: no letters that look like others.
+const BASE32: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// Spells 128 bits as 26 characters of base 32, so that the order of the texts is the order of the bits.
+fn spell_base32(bits: [u8; 16]) -> String {
+    let bits = u128::from_be_bytes(bits);
+    (0..26).rev().map(|place| BASE32[usize::try_from(bits >> (5 * place) & 31).unwrap_or_default()] as char).collect()
+}
+
+fn is_base32(text: &str) -> bool {
+    // 26 characters have two bits more than there are: the first one is at most 7.
+    text.len() == 26 && text.as_bytes()[0] <= b'7' && text.bytes().all(|b| BASE32.contains(&b))
+}
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $kind:literal, $expected:literal, $check:expr) => {
         $(#[$doc])*
@@ -125,6 +139,22 @@ id!(
     is_uuid
 );
 
+id!(
+    /// A secret: a TypeID, so that a text is never both an id and a name.
+    SecretId, "secret id", "sec_ and 26 characters of base 32",
+    |t| t.strip_prefix(SecretId::PREFIX).is_some_and(is_base32)
+);
+
+impl SecretId {
+    /// Beginning of every id.
+    pub const PREFIX: &str = "sec_";
+
+    /// Makes an id from a UUID; those of version 7 sort by time.
+    pub fn from_uuid(uuid: [u8; 16]) -> Self {
+        Self(format!("{}{}", Self::PREFIX, spell_base32(uuid)))
+    }
+}
+
 impl SandboxId {
     /// Makes an id from random bytes.
     pub fn from_random(random: [u8; 20]) -> Self {
@@ -166,14 +196,33 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn secret_ids_are_type_ids() {
+        // The example of the TypeID specification, 01890a5d-ac96-774b-bcce-b302099a8057.
+        let uuid = 0x0189_0a5d_ac96_774b_bcce_b302_099a_8057_u128.to_be_bytes();
+        assert_eq!(SecretId::from_uuid(uuid).as_str(), "sec_01h455vb4pex5vsknk084sn02q");
+        for text in
+            ["sec_", "sec_81h455vb4pex5vsknk084sn02q", "sec_01h455vb4pex5vsknk084sn02l", "01h455vb4pex5vsknk084sn02q"]
+        {
+            assert!(text.parse::<SecretId>().is_err(), "{text}");
+        }
+    }
+
     proptest! {
         #[test]
         fn made_ids_parse_back(a in any::<[u8; 20]>(), b in any::<[u8; 16]>()) {
             let sandbox = SandboxId::from_random(a);
             prop_assert_eq!(sandbox.as_str().parse::<SandboxId>(), Ok(sandbox.clone()));
             prop_assert_eq!(sandbox.as_str().len(), 21);
+            let secret = SecretId::from_uuid(b);
+            prop_assert_eq!(secret.as_str().parse::<SecretId>(), Ok(secret.clone()));
             let build = BuildId::from_random(b);
             prop_assert_eq!(build.as_str().parse::<BuildId>(), Ok(build.clone()));
+        }
+
+        #[test]
+        fn secret_ids_sort_like_their_uuids(a in any::<[u8; 16]>(), b in any::<[u8; 16]>()) {
+            prop_assert_eq!(SecretId::from_uuid(a).cmp(&SecretId::from_uuid(b)), a.cmp(&b));
         }
 
         #[test]

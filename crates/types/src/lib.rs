@@ -22,7 +22,7 @@ pub mod wire;
 pub use egress::EgressPolicy;
 pub use error_code::ErrorCode;
 pub use fact::Fact;
-pub use id::{BuildId, InvalidId, KeyId, SandboxId, TeamId, TemplateId, WebhookId};
+pub use id::{BuildId, InvalidId, KeyId, SandboxId, SecretId, TeamId, TemplateId, WebhookId};
 pub use limits::Resources;
 pub use policy::LifecyclePolicy;
 pub use secret::Secret;

@@ -68,6 +68,22 @@ pub const MAX_HOST_BYTES: usize = 255;
 pub const MAX_SIGNATURE_SECRET_BYTES: usize = 512;
 /// Webhooks of one team.
 pub const MAX_WEBHOOKS: u32 = 20;
+/// Secrets of one team.
+pub const MAX_SECRETS: u32 = 1000;
+/// A secret's value, bytes.
+pub const MAX_SECRET_BYTES: usize = 64 * 1024;
+/// Entries of a secret's metadata, bytes of a key and a value, and bytes of all of them.
+pub const MAX_SECRET_METADATA: (usize, usize, usize, usize) = (32, 128, 1024, 8192);
+/// Hosts that one secret is for.
+pub const MAX_SECRET_HOSTS: usize = 64;
+/// A secret's description, bytes.
+pub const MAX_SECRET_DESCRIPTION: usize = 1024;
+/// Workload identity tokens of one sandbox.
+pub const MAX_IDENTITY_TOKENS: usize = 5;
+/// The name of one, bytes.
+pub const MAX_TOKEN_NAME_BYTES: usize = 128;
+/// Its audience, bytes.
+pub const MAX_AUDIENCE_BYTES: usize = 1024;
 /// Entries of `httpsPorts`.
 pub const MAX_HTTPS_PORTS: usize = 64;
 

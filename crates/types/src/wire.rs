@@ -4,6 +4,7 @@ mod build;
 mod pause;
 mod record;
 mod sandbox;
+mod secret;
 mod tag;
 mod team;
 mod template;
@@ -28,6 +29,10 @@ pub use record::{
 pub use sandbox::{
     AutoResume, ConnectRequest, ListedSandbox, NewSandbox, RefreshRequest, Sandbox, SandboxDetail, SandboxLifecycle,
     SandboxNetwork, SandboxState, TimeoutRequest,
+};
+pub use secret::{
+    DeletedSecret, NewSecret, SecretBinding, SecretBindings, SecretInfo, SecretList, SecretReplacement, SecretUpdate,
+    SecretView,
 };
 pub use tag::{
     AssignTags, AssignedTags, RemoveTags, TagAssignment, TagAssignmentPage, TagCount, TagExists, TagGroup,

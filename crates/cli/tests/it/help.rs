@@ -45,6 +45,11 @@ const COMMANDS: &[&[&str]] = &[
     &["key", "create"],
     &["key", "ls"],
     &["key", "rm"],
+    &["secret"],
+    &["secret", "create"],
+    &["secret", "ls"],
+    &["secret", "update"],
+    &["secret", "rm"],
     &["tls"],
     &["tls", "ca"],
     &["doctor"],
@@ -64,7 +69,7 @@ fn help_of_every_command() {
 
 #[test]
 fn every_command_has_help_with_examples() {
-    let parents: [&[&str]; 5] = [&["snapshot"], &["template"], &["key"], &["tls"], &["webhooks"]];
+    let parents: [&[&str]; 6] = [&["snapshot"], &["template"], &["key"], &["secret"], &["tls"], &["webhooks"]];
     for command in COMMANDS.iter().filter(|c| !parents.contains(c)) {
         let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
         assert!(stdout(&cabana(&args).output().expect("run")).contains("Examples:"), "{command:?}");

@@ -18,6 +18,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::App;
+use super::identity::read_iam;
 use super::network_options::NetworkOptions;
 use crate::auth::Caller;
 use crate::error::{ApiError, short};
@@ -58,6 +59,7 @@ impl App {
             Some(seconds) => self.limits.timeout("timeout", seconds).map_err(ApiError::invalid)?,
             None => default,
         };
+        let iam = read_iam(request.iam.as_ref())?;
         let life = life_policy(&request, timeout)?;
         let metadata = request.metadata.unwrap_or_default();
         let env_vars = request.env_vars.unwrap_or_default();
@@ -86,6 +88,7 @@ impl App {
                 access_token: secure.then(token),
                 secure,
                 internet: request.allow_internet_access.unwrap_or(true) && !policy.denied,
+                iam,
                 traffic: Traffic {
                     token: policy.private.then(token),
                     mask_host: policy.mask_host,
@@ -240,7 +243,6 @@ fn idempotency(headers: &HeaderMap, request: &NewSandbox, version: Version) -> R
 fn refuse_unsupported(request: &NewSandbox) -> Result<(), ApiError> {
     let options = [
         ("mcp", request.mcp.as_ref().is_some_and(names_anything)),
-        ("iam", request.iam.as_ref().is_some_and(is_something)),
         ("secrets", request.secrets.as_ref().is_some_and(is_something)),
         ("volumeMounts", request.volume_mounts.as_ref().is_some_and(|v| !v.is_empty())),
     ];

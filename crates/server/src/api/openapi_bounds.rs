@@ -108,6 +108,8 @@ const PARAMETERS: &[(&str, &str, Bound)] = &[
     ("/templates/{templateID}/tags/groups", "sort", OneOf(&SORTS)),
     ("/templates/{templateID}/tags/{tag}/assignments", "tag", TAG),
     ("/templates/{templateID}/tags/{tag}/assignments", "limit", ROWS),
+    ("/secrets", "limit", ROWS),
+    ("/secrets", "nextToken", Like("^(sec_[0-7][0-9a-hjkmnp-tv-z]{25})?$")),
     ("/v2/templates", "limit", ROWS),
     ("/v2/templates", "page", Within(1, MAX_PAGE.unsigned_abs())),
     ("/v2/templates", "template_type", OneOf(&["template_build", "snapshot_template"])),

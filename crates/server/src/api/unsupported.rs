@@ -33,12 +33,6 @@ const UNSUPPORTED: &[(&str, &str, &str)] = &[
     ("DELETE", "/volumecontent/{volumeID}/path", "Keeping volumes"),
     ("GET", "/volumecontent/{volumeID}/file", "Keeping volumes"),
     ("PUT", "/volumecontent/{volumeID}/file", "Keeping volumes"),
-    ("GET", "/secrets", "Keeping secrets"),
-    ("POST", "/secrets", "Keeping secrets"),
-    ("GET", "/secrets/{secretID}", "Keeping secrets"),
-    ("POST", "/secrets/{secretID}", "Keeping secrets"),
-    ("PUT", "/secrets/{secretID}", "Keeping secrets"),
-    ("DELETE", "/secrets/{secretID}", "Keeping secrets"),
 ];
 
 /// Adds the routes.

@@ -146,7 +146,6 @@ fn unsupported_options_are_refused_by_name() {
         ("volumeMounts", json!([{"name": "v", "path": "/v"}])),
         ("mcp", json!({"browserbase": {"apiKey": "k"}})),
         ("mcp", json!({"duckduckgo": {}})),
-        ("iam", json!({"tokens": {"a": {"audience": "b", "tokenType": "JWT-SVID"}}})),
         ("network.allowOut", json!({"allowOut": ["1.1.1.1"]})),
         ("network.denyOut", json!({"denyOut": ["1.1.1.1"]})),
         ("network.rules", json!({"rules": {"a.test": [{}]}})),

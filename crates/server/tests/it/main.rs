@@ -21,6 +21,7 @@ mod readiness;
 mod reading;
 mod receiver;
 mod restart;
+mod secrets;
 mod server;
 mod supervision;
 mod tags;

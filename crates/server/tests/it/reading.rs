@@ -106,8 +106,6 @@ fn unsupported_routes_say_so() {
         ("GET", "/volumes".to_owned(), "volumes"),
         ("POST", "/volumes".to_owned(), "volumes"),
         ("DELETE", "/volumes/v".to_owned(), "volumes"),
-        ("GET", "/secrets".to_owned(), "secrets"),
-        ("POST", "/secrets/s".to_owned(), "secrets"),
     ] {
         let message = server.call(method, &path, None).error(400, "not_supported");
         assert!(

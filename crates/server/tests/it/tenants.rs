@@ -120,6 +120,7 @@ struct Owned {
     running: String,
     ended: String,
     webhook: String,
+    secret: String,
     key: String,
     build: TestBuild,
     snapshot: String,
@@ -131,10 +132,11 @@ impl Owned {
         server.kill(&ended).is(204);
         let hook = json!({"name": "n", "url": "https://example.com/", "events": ["sandbox.lifecycle.paused"], "signatureSecret": "s"});
         let webhook = server.post("/events/webhooks", hook).is(201).member("id");
+        let secret = server.post("/secrets", json!({"name": "mine", "value": "v"})).is(201).member("secretID");
         let key = server.get("/api-keys").is(200).json()[0]["id"].as_str().expect("id").to_owned();
         let build = ready(server, "mine");
         let snapshot = server.post(&format!("/sandboxes/{running}/snapshots"), json!({})).is(201).member("snapshotID");
-        Self { running, ended, webhook, key, build, snapshot }
+        Self { running, ended, webhook, secret, key, build, snapshot }
     }
 
     /// Values of a path parameter, and the response that another team gets for them.
@@ -143,6 +145,7 @@ impl Owned {
         match parameter {
             "sandboxID" => (clone(&[&self.running, &self.ended]), 404, "sandbox_not_found"),
             "webhookID" => (clone(&[&self.webhook]), 404, "webhook_not_found"),
+            "secretID" => (clone(&[&self.secret, "mine"]), 404, "secret_not_found"),
             "apiKeyID" => (clone(&[&self.key]), 404, "key_not_found"),
             "templateID" => {
                 (clone(&[&self.build.template, "default%2Fmine", &self.snapshot]), 404, "template_not_found")
@@ -151,7 +154,7 @@ impl Owned {
             "alias" => (clone(&["default%2Fmine"]), 403, "forbidden"),
             "teamID" => (clone(&["default"]), 403, "forbidden"),
             // Not supported for any team.
-            "secretID" | "volumeID" => (clone(&["some"]), 400, "not_supported"),
+            "volumeID" => (clone(&["some"]), 400, "not_supported"),
             // Parts of the resource before them in the path.
             "buildID" => (clone(&[&self.build.build]), 404, "template_not_found"),
             "hash" => (clone(&["abc"]), 404, "template_not_found"),
@@ -160,6 +163,9 @@ impl Owned {
         }
     }
 }
+
+/// A body that every route can read.
+const BODY: &str = r#"{"timeout": 5, "name": "theirs", "public": true, "value": "v", "hosts": ["a.org"]}"#;
 
 /// The names of the parameters of a path, in order.
 fn parameters(path: &str) -> Vec<&str> {
@@ -178,7 +184,15 @@ fn every_route_hides_what_another_team_has() {
         rows.as_array_mut().expect("rows").iter_mut().for_each(|row| row["lastUsed"] = json!(null));
         rows
     };
-    let all = ["/v2/sandboxes", "/events/webhooks", "/api-keys", "/templates", "/templates/mine/tags", "/snapshots"];
+    let all = [
+        "/v2/sandboxes",
+        "/events/webhooks",
+        "/api-keys",
+        "/templates",
+        "/templates/mine/tags",
+        "/snapshots",
+        "/secrets",
+    ];
     let before = all.map(state);
     let mut tried = 0;
     for (method, path, _) in routes() {
@@ -193,7 +207,7 @@ fn every_route_hides_what_another_team_has() {
             if path.ends_with("/exists") {
                 path.push_str("?tag=default");
             }
-            let answer = as_other(&server, &method, &path, Some(r#"{"timeout": 5, "name": "theirs", "public": true}"#));
+            let answer = as_other(&server, &method, &path, Some(BODY));
             // An upload is authorised by its link, which only its team gets.
             let (status, code) =
                 if method == "PUT" && path.contains("/files/") { (401, "unauthorized") } else { (status, code) };

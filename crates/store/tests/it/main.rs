@@ -5,6 +5,7 @@ mod builds;
 mod history;
 mod listing;
 mod opening;
+mod secrets;
 mod upgrade;
 mod webhooks;
 mod writing;
@@ -128,6 +129,7 @@ fn sandbox(n: u8) -> Sandbox {
         access_token: Some(Secret::new(format!("token {n}"))),
         secure: true,
         internet: true,
+        iam: BTreeMap::from([("aws".into(), "sts.amazonaws.com".into())]),
         traffic: Traffic {
             token: Some(Secret::new(format!("traffic {n}"))),
             mask_host: Some("localhost:${PORT}".into()),

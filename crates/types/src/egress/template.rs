@@ -52,7 +52,8 @@ pub fn is_secret_name(name: &str) -> bool {
     (1..=128).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-fn is_token_name(name: &str) -> bool {
+/// Name of a workload identity token.
+pub fn is_token_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(['{', '}', '$']) && !name.chars().any(char::is_control)
 }
 

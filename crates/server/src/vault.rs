@@ -1,0 +1,74 @@
+//! Credentials that never enter a sandbox: secrets of teams, workload identity tokens and certificate authorities. What
+//! is at rest is sealed with a key beside the database.
+
+mod authorities;
+mod identity;
+mod sealing;
+mod secrets;
+mod token;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use cabana_egress::{Authority, CredentialError, Credentials};
+use cabana_store::{Sandbox, Store};
+use cabana_types::error::chain;
+use cabana_types::{SandboxId, Secret};
+
+use self::authorities::Authorities;
+pub(crate) use self::identity::Identity;
+use self::sealing::Sealer;
+pub use self::sealing::SealingError;
+pub(crate) use self::secrets::{NewSecret, NewValue, Secrets};
+use crate::config::Config;
+use crate::error::Error;
+
+/// All credentials of a server.
+#[derive(Debug)]
+pub struct Vault {
+    store: Store,
+    pub(crate) secrets: Secrets,
+    pub(crate) identity: Identity,
+    authorities: Authorities,
+}
+
+impl Vault {
+    /// Opens the vault: reads the key that seals it, or creates it on the first start. `url` is the server's own.
+    pub(crate) async fn open(config: &Config, store: &Store, url: String) -> Result<Arc<Self>, Error> {
+        let sealer = Arc::new(Sealer::open(&config.seal_key_file(), store).await?);
+        Ok(Arc::new(Self {
+            store: store.clone(),
+            secrets: Secrets::new(store.clone(), Arc::clone(&sealer)),
+            identity: Identity::new(store.clone(), Arc::clone(&sealer), url),
+            authorities: Authorities::new(store.clone(), sealer),
+        }))
+    }
+
+    async fn sandbox(&self, id: &SandboxId) -> Result<Sandbox, CredentialError> {
+        let found = self.store.sandbox(id).await.map_err(|error| unavailable(&error))?;
+        found.filter(|sandbox| sandbox.state.holds_resources()).ok_or(CredentialError::NotFound)
+    }
+}
+
+#[async_trait]
+impl Credentials for Vault {
+    async fn secret(&self, sandbox: &SandboxId, name: &str) -> Result<Secret, CredentialError> {
+        let team = self.sandbox(sandbox).await?.team;
+        self.secrets.reveal(&team, name).await
+    }
+
+    async fn token(&self, sandbox: &SandboxId, name: &str) -> Result<Secret, CredentialError> {
+        let sandbox = self.sandbox(sandbox).await?;
+        self.identity.token(&sandbox, name).await
+    }
+
+    async fn authority(&self, sandbox: &SandboxId) -> Result<Arc<Authority>, CredentialError> {
+        self.authorities.of(sandbox).await
+    }
+}
+
+/// The error for a credential that cannot be read; details are in the log.
+fn unavailable(error: &(dyn std::error::Error + 'static)) -> CredentialError {
+    tracing::error!(error = chain(error), "a credential cannot be read");
+    CredentialError::Unavailable("see the server's log".into())
+}
