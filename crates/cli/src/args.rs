@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use cabana_types::SandboxId;
 use cabana_types::env;
-use cabana_types::wire::{AutoResume, NewSandbox};
+use cabana_types::wire::{AutoResume, NetworkRequest, NewSandbox};
 use clap::{Args, Parser, Subcommand};
 
 use crate::amount::{parse_mebibytes, parse_pair, parse_seconds};
@@ -67,6 +67,8 @@ pub(crate) enum Command {
     Recover(commands::recover::Args),
     Archive(commands::archive::Args),
     Resize(commands::resize::Args),
+    #[command(subcommand)]
+    Network(commands::network::Command),
     Fork(commands::fork::Args),
     Commit(commands::commit::Args),
     #[command(subcommand)]
@@ -96,6 +98,9 @@ pub(crate) enum Command {
     },
 }
 
+/// Presets of where a sandbox may connect.
+pub(crate) const NETWORK_PRESETS: [&str; 3] = ["none", "registries", "internet"];
+
 /// Options of a new sandbox.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Sandbox")]
@@ -118,9 +123,18 @@ pub(crate) struct SandboxArgs {
     /// Label to find it by; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
     pub(crate) metadata: Vec<(String, String)>,
-    /// Block outbound network access
+    /// Block outbound network access; the same as --network none
     #[arg(long)]
     pub(crate) no_internet: bool,
+    /// Where it may connect [default: the template's or the server's]
+    #[arg(long, value_name = "PRESET", value_parser = NETWORK_PRESETS, conflicts_with = "no_internet")]
+    pub(crate) network: Option<String>,
+    /// Address, network, host name or wildcard that it may connect to; may be repeated
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) allow_out: Vec<String>,
+    /// Address or network that it may not connect to; may be repeated
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) deny_out: Vec<String>,
     /// Kill it after this long: seconds, or 5m, 2h
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     pub(crate) timeout: Option<i64>,
@@ -142,6 +156,17 @@ pub(crate) struct SandboxArgs {
 }
 
 impl SandboxArgs {
+    fn network_request(&self) -> Option<NetworkRequest> {
+        let list = |list: &[String]| (!list.is_empty()).then(|| list.to_vec());
+        let request = NetworkRequest {
+            preset: self.network.clone(),
+            allow_out: list(&self.allow_out),
+            deny_out: list(&self.deny_out),
+            ..NetworkRequest::default()
+        };
+        (request != NetworkRequest::default()).then_some(request)
+    }
+
     pub(crate) fn to_request(&self) -> NewSandbox {
         let map = |pairs: &[(String, String)]| -> Option<BTreeMap<String, String>> {
             (!pairs.is_empty()).then(|| pairs.iter().cloned().collect())
@@ -150,6 +175,7 @@ impl SandboxArgs {
             template_id: self.template.clone(),
             timeout: self.timeout,
             allow_internet_access: self.no_internet.then_some(false),
+            network: self.network_request(),
             metadata: map(&self.metadata),
             env_vars: map(&self.env),
             cpu_count: self.cpu,

@@ -15,6 +15,7 @@ pub(crate) mod kill;
 pub(crate) mod logs;
 pub(crate) mod ls;
 pub(crate) mod man;
+pub(crate) mod network;
 pub(crate) mod openapi;
 pub(crate) mod pause;
 pub(crate) mod recover;
@@ -67,6 +68,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Recover(args) => recover::run(args, context).await,
         Command::Archive(args) => archive::run(args, context).await,
         Command::Resize(args) => resize::run(args, context).await,
+        Command::Network(command) => network::run(command, context).await,
         Command::Fork(args) => fork::run(args, context).await,
         Command::Commit(args) => commit::run(args, context).await,
         Command::Snapshot(command) => snapshot::run(command, context).await,

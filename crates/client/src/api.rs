@@ -6,9 +6,9 @@ use bytes::Bytes;
 use cabana_http::Trust;
 use cabana_types::routing::API_KEY_HEADER;
 use cabana_types::wire::{
-    ApiKey, ArchiveRequest, Check, CommitRequest, Event, ForkRequest, ForkResult, KeyName, ListedSandbox, NewApiKey,
-    NewSandbox, PauseRequest, ResizeRequest, Sandbox, SandboxDetail, SandboxLogs, SandboxState, ServerStatus,
-    SnapshotInfo, SnapshotRequest, Template, TimeoutRequest,
+    ApiKey, ArchiveRequest, Check, CommitRequest, Event, ForkRequest, ForkResult, KeyName, ListedSandbox,
+    NetworkRequest, NetworkStatus, NewApiKey, NewSandbox, PauseRequest, ResizeRequest, Sandbox, SandboxDetail,
+    SandboxLogs, SandboxState, ServerStatus, SnapshotInfo, SnapshotRequest, Template, TimeoutRequest,
 };
 use cabana_types::{KeyId, SandboxId, Secret};
 use http::{HeaderValue, Method, Request, header};
@@ -147,6 +147,19 @@ impl Client {
         let action = "resize the sandbox";
         let body = to_json(action, wanted)?;
         self.call(action, self.request(Method::POST, &format!("/sandboxes/{id}/resize"), Some(body))?).await
+    }
+
+    /// Where a sandbox may connect, and what was denied.
+    pub async fn network(&self, id: &SandboxId) -> Result<NetworkStatus> {
+        self.call("read the sandbox's network", self.request(Method::GET, &format!("/sandboxes/{id}/network"), None)?)
+            .await
+    }
+
+    /// Replaces where a sandbox may connect.
+    pub async fn set_network(&self, id: &SandboxId, wanted: &NetworkRequest) -> Result<()> {
+        let action = "change the sandbox's network";
+        let body = to_json(action, wanted)?;
+        self.call_empty(action, self.request(Method::PUT, &format!("/sandboxes/{id}/network"), Some(body))?).await
     }
 
     /// Forks a sandbox: creates sandboxes with copies of its disk.

@@ -47,7 +47,7 @@ impl Client {
     /// Lets every team use a template, or only its own; returns its names.
     pub async fn set_public(&self, name: &str, public: bool) -> Result<Vec<String>> {
         let action = "change the template";
-        let body = to_json(action, &TemplateUpdate { public: Some(public), isolation: None })?;
+        let body = to_json(action, &TemplateUpdate { public: Some(public), ..TemplateUpdate::default() })?;
         let request = self.request(Method::PATCH, &format!("/v2/templates/{}", quote(name)), Some(body))?;
         Ok(self.call::<TemplateNames>(action, request).await?.names)
     }

@@ -31,7 +31,15 @@ async fn main() {
         new.commit().await.unwrap();
     }
     let supervisor = cabana_supervisor::Supervisor::new();
-    let host = HostConfig { data_dir, spare_slots: 4, resolvers: Vec::new(), reserved_memory: 0, supervisor };
+    let host = HostConfig {
+        data_dir,
+        spare_slots: 4,
+        resolvers: Vec::new(),
+        bounds: Default::default(),
+        policies: Default::default(),
+        reserved_memory: 0,
+        supervisor,
+    };
     let host = Arc::new(Host::open(host, pool).await.unwrap());
     let config = NativeConfig { program: program.into(), guest: Some(guest.into()) };
     let native = Native::open(&config, Arc::clone(&host)).unwrap();
@@ -74,7 +82,7 @@ fn spec(id: SandboxId, build: BuildId) -> LaunchSpec {
         root: Root::Build { build, disk: DiskSource::New },
         resources,
         mounts: Vec::new(),
-        internet: true,
+        egress: Arc::default(),
         guest,
     }
 }

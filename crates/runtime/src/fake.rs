@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use cabana_guest_link::GuestLink;
-use cabana_types::{BuildId, Resources, SandboxId};
+use cabana_types::egress::Denials;
+use cabana_types::{BuildId, EgressPolicy, Resources, SandboxId};
 use tokio::sync::watch;
 
 use crate::isolation::{Isolation, IsolationFacts, OomScope};
@@ -175,6 +176,21 @@ impl Isolation for Fake {
             sandbox.spec.resources = resources;
         }
         Ok(())
+    }
+
+    async fn set_egress(&self, id: &SandboxId, policy: Arc<EgressPolicy>) -> Result<(), Error> {
+        let _exclusive = Exclusive::new(&self.0, id);
+        let fault = self.0.inner().on_egress.pop();
+        Self::before(fault.as_ref(), id).await?;
+        if let Some(sandbox) = self.0.inner().sandboxes.get_mut(id) {
+            sandbox.spec.egress = policy;
+        }
+        Ok(())
+    }
+
+    async fn denials(&self, id: &SandboxId) -> Result<Denials, Error> {
+        let _exclusive = Exclusive::new(&self.0, id);
+        Ok(self.0.inner().denials.get(id).cloned().unwrap_or_default())
     }
 
     async fn stats(&self, id: &SandboxId) -> Result<Stats, Error> {

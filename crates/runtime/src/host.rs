@@ -23,7 +23,8 @@ use cabana_jail::cgroup::Cgroups;
 use cabana_net::{InUse, Network, NetworkConfig};
 use cabana_storage::Disks;
 use cabana_supervisor::Supervisor;
-use cabana_types::{Resources, SandboxId};
+use cabana_types::egress::{Bounds, Denials};
+use cabana_types::{EgressPolicy, Resources, SandboxId};
 use tokio::sync::watch;
 
 use self::facts::Facts;
@@ -47,6 +48,10 @@ pub struct HostConfig {
     pub spare_slots: usize,
     /// Where DNS queries of sandboxes go; empty for the host's resolvers.
     pub resolvers: Vec<SocketAddr>,
+    /// The operator's bounds of all egress policies.
+    pub bounds: Bounds,
+    /// Policies of the sandboxes that may still run. One that is not among them may connect to nothing.
+    pub policies: HashMap<SandboxId, Arc<EgressPolicy>>,
     /// Memory that sandboxes leave to the rest of the machine, bytes; 0 for a share of it.
     pub reserved_memory: u64,
     /// Runs the network's tasks.
@@ -72,9 +77,12 @@ impl Host {
         instance.make_staging()?;
         let cgroups = Cgroups::open(&format!("cabana-{}", instance.name)).map_err(Error::Jail)?;
         machine::prepare(&cgroups, config.reserved_memory);
-        let in_use = records.list()?.into_iter();
-        let in_use =
-            in_use.map(|(owner, record)| InUse { index: record.slot, owner, policy: Arc::default() }).collect();
+        let offline = Arc::new(EgressPolicy::offline());
+        let in_use = |(owner, record): (SandboxId, Record)| {
+            let policy = Arc::clone(config.policies.get(&owner).unwrap_or(&offline));
+            InUse { index: record.slot, owner, policy }
+        };
+        let in_use = records.list()?.into_iter().map(in_use).collect();
         let network = Network::open(
             NetworkConfig {
                 instance: instance.name.clone(),
@@ -83,7 +91,7 @@ impl Host {
                 slots: SLOTS,
                 spare: config.spare_slots,
                 resolvers: config.resolvers,
-                bounds: Default::default(),
+                bounds: config.bounds,
             },
             in_use,
             &config.supervisor,
@@ -188,6 +196,19 @@ impl Host {
             self.cgroups.set_limits(id, resources).map_err(Error::Jail)?;
         }
         Ok(self.disks.resize(id, u64::from(resources.disk_mb) << 20).await?)
+    }
+
+    /// See [`crate::Isolation::set_egress`].
+    pub(crate) async fn set_egress(&self, id: &SandboxId, policy: Arc<EgressPolicy>) -> Result<(), Error> {
+        if let Some(record) = self.records.read(id)? {
+            self.network.set_policy(record.slot, policy).await.map_err(network_error)?;
+        }
+        Ok(())
+    }
+
+    /// See [`crate::Isolation::denials`].
+    pub(crate) fn denials(&self, id: &SandboxId) -> Result<Denials, Error> {
+        Ok(self.records.read(id)?.map(|record| self.network.denials(record.slot)).unwrap_or_default())
     }
 
     /// See [`crate::Isolation::stats`].

@@ -1,7 +1,10 @@
 //! Trait [`Isolation`]: one way to run sandboxes. Disks are not part of it: see [`cabana_storage::Disks`].
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use cabana_types::{Resources, SandboxId};
+use cabana_types::egress::Denials;
+use cabana_types::{EgressPolicy, Resources, SandboxId};
 
 use crate::Error;
 use crate::live::{Live, Observed, Stats};
@@ -96,6 +99,17 @@ pub trait Isolation: Send + Sync + 'static {
 
     /// Changes the limits of a sandbox, running or not.
     async fn resize(&self, id: &SandboxId, resources: Resources) -> Result<(), Error>;
+
+    /// Replaces where a running sandbox may connect, frozen or not: connections that are no longer allowed end. One that
+    /// does not run is not an error: its policy is given to the next launch.
+    async fn set_egress(&self, _id: &SandboxId, _policy: Arc<EgressPolicy>) -> Result<(), Error> {
+        Err(Error::NotOffered { isolation: self.name(), what: "changing where a sandbox may connect" })
+    }
+
+    /// What a running sandbox was denied since it was started.
+    async fn denials(&self, _id: &SandboxId) -> Result<Denials, Error> {
+        Err(Error::NotOffered { isolation: self.name(), what: "counting denied connections" })
+    }
 
     /// What a running sandbox uses.
     async fn stats(&self, id: &SandboxId) -> Result<Stats, Error>;

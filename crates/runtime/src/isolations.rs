@@ -6,7 +6,8 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cabana_storage::{Disks, Pool};
-use cabana_types::{BuildId, Resources, SandboxId, TemplateId};
+use cabana_types::egress::Denials;
+use cabana_types::{BuildId, EgressPolicy, Resources, SandboxId, TemplateId};
 
 use crate::isolation::{Isolation, IsolationFacts};
 use crate::live::{Live, Observed, Stats};
@@ -169,6 +170,16 @@ impl Isolations {
     /// See [`Isolation::resize`].
     pub async fn resize(&self, id: &SandboxId, resources: Resources) -> Result<(), Error> {
         self.of(id)?.resize(id, resources).await
+    }
+
+    /// See [`Isolation::set_egress`].
+    pub async fn set_egress(&self, id: &SandboxId, policy: Arc<EgressPolicy>) -> Result<(), Error> {
+        self.of(id)?.set_egress(id, policy).await
+    }
+
+    /// See [`Isolation::denials`].
+    pub async fn denials(&self, id: &SandboxId) -> Result<Denials, Error> {
+        self.of(id)?.denials(id).await
     }
 
     /// See [`Isolation::stats`].

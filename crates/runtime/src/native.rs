@@ -10,8 +10,9 @@ use async_trait::async_trait;
 use cabana_jail::launcher::{Launched, Launcher};
 use cabana_jail::plan::{Descriptors, GuestFds, MountSpec, Plan, RootSpec};
 use cabana_net::Slot;
+use cabana_types::egress::Denials;
 use cabana_types::error::chain;
-use cabana_types::{BuildId, Resources, SandboxId};
+use cabana_types::{BuildId, EgressPolicy, Resources, SandboxId};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::io::AsyncReadExt;
@@ -150,6 +151,14 @@ impl Isolation for Native {
 
     async fn resize(&self, id: &SandboxId, resources: Resources) -> Result<(), Error> {
         self.host.resize(id, resources).await
+    }
+
+    async fn set_egress(&self, id: &SandboxId, policy: Arc<EgressPolicy>) -> Result<(), Error> {
+        self.host.set_egress(id, policy).await
+    }
+
+    async fn denials(&self, id: &SandboxId) -> Result<Denials, Error> {
+        self.host.denials(id)
     }
 
     async fn stats(&self, id: &SandboxId) -> Result<Stats, Error> {

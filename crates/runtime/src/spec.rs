@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cabana_storage::Tree;
 use cabana_types::guest::GuestConfig;
-use cabana_types::{BuildId, Resources, SandboxId, TemplateId};
+use cabana_types::{BuildId, EgressPolicy, Resources, SandboxId, TemplateId};
 
 /// Where a sandbox's disk comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,8 +69,8 @@ pub struct LaunchSpec {
     pub resources: Resources,
     /// Further mounts, in order.
     pub mounts: Vec<Mount>,
-    /// Whether it may reach the internet.
-    pub internet: bool,
+    /// Where it may connect.
+    pub egress: Arc<EgressPolicy>,
     /// The configuration of the guest.
     pub guest: GuestConfig,
 }

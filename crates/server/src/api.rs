@@ -6,6 +6,7 @@ mod build_logs;
 mod build_spec;
 mod builds;
 mod commit;
+mod egress_policy;
 mod events;
 mod identity;
 mod keys;
@@ -13,6 +14,7 @@ mod listing;
 mod logs;
 mod metrics;
 mod middleware;
+mod network;
 mod network_options;
 mod new_sandbox;
 mod novita;
@@ -49,6 +51,7 @@ use utoipa_axum::routes;
 use crate::auth::{self, Keys};
 use crate::builds::Builds;
 use crate::config;
+use crate::egress::Egress;
 use crate::lifecycle::Lifecycle;
 use crate::resource_limits::ResourceLimits;
 use crate::vault::Vault;
@@ -65,6 +68,8 @@ pub struct App {
     pub keys: Keys,
     /// How large a sandbox may be.
     pub limits: ResourceLimits,
+    /// Where sandboxes may connect.
+    pub egress: Egress,
     /// Domain of the sandboxes' hosts.
     pub domain: Option<String>,
     /// How events are sent to webhooks.
@@ -113,6 +118,7 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(sandboxes::create_sandbox, listing::list_sandboxes))
         .routes(routes!(sandboxes::create_sandbox_v1, listing::list_sandboxes_v1))
         .routes(routes!(sandboxes::get_sandbox, sandboxes::kill_sandbox))
+        .routes(routes!(network::get_network, network::set_network))
         .routes(routes!(timeouts::set_timeout))
         .routes(routes!(timeouts::refresh))
         .routes(routes!(timeouts::connect))

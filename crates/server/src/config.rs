@@ -5,8 +5,9 @@
 mod identity;
 mod listener;
 mod load;
+mod network;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 pub use cabana_image::sources::Sources;
@@ -19,6 +20,7 @@ use serde::Deserialize;
 pub use identity::Identity;
 pub use listener::{Connections, Rates, Tls, TlsMode};
 pub use load::{Loaded, Source};
+pub use network::{Egress, Network};
 
 /// The compiled-in defaults, commented.
 pub const DEFAULTS: &str = include_str!("defaults.toml");
@@ -45,6 +47,8 @@ pub struct Config {
     pub limits: Limits,
     /// Network of sandboxes.
     pub network: Network,
+    /// Where sandboxes may connect.
+    pub egress: Egress,
     /// Isolation of sandboxes.
     pub isolation: Isolation,
     /// Disks of sandboxes.
@@ -97,16 +101,6 @@ pub struct Limits {
     pub max_team_snapshots: u32,
     /// Memory that sandboxes together leave to the rest of the machine, MiB; 0 for a share of it.
     pub reserved_memory_mb: u32,
-}
-
-/// Network of sandboxes.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Network {
-    /// Number of slots that are prepared in advance.
-    pub spare_slots: u32,
-    /// Name servers; empty for the machine's.
-    pub resolvers: Vec<IpAddr>,
 }
 
 /// How sandboxes are isolated.
@@ -354,6 +348,7 @@ impl Config {
             ("limits.max_team_snapshots", limits.max_team_snapshots, 0..=1_000_000, false),
             ("limits.reserved_memory_mb", limits.reserved_memory_mb, 64..=67_108_864, true),
             ("network.spare_slots", self.network.spare_slots, 0..=256, false),
+            ("egress.event_seconds", self.egress.event_seconds, 1..=3600, false),
             ("metrics.interval_seconds", self.metrics.interval_seconds, 1..=3600, false),
             ("builds.max_upload_mb", self.builds.max_upload_mb, 1..=1_048_576, false),
             ("builds.max_team_uploads_mb", self.builds.max_team_uploads_mb, 1..=67_108_864, false),

@@ -8,6 +8,7 @@ mod base_template;
 pub mod builds;
 pub mod config;
 pub mod data_dir;
+mod egress;
 pub mod error;
 mod failpoint;
 pub mod lifecycle;

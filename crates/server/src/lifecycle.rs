@@ -24,6 +24,7 @@ mod build_sandbox;
 mod check;
 mod create;
 mod driver;
+mod egress;
 mod entry;
 mod error;
 mod expiry;
@@ -59,9 +60,10 @@ use cabana_runtime::Isolations;
 use cabana_storage::ColdStore;
 use cabana_store::{Sandbox, Snapshot, Store};
 use cabana_supervisor::{Restart, Supervisor};
+use cabana_types::egress::Denials;
 use cabana_types::sandbox::{EndCause, PauseCause};
 use cabana_types::wire::{SandboxMetric, TeamMetric};
-use cabana_types::{Resources, SandboxId, TeamId, TemplateId};
+use cabana_types::{EgressPolicy, Resources, SandboxId, TeamId, TemplateId};
 use jiff::Timestamp;
 
 use self::archiver::Archiver;
@@ -69,6 +71,7 @@ use self::build_sandbox::{BuildSandbox, BuildSandboxes};
 use self::check::ConsistencyCheck;
 use self::create::Creator;
 use self::driver::Driver;
+use self::egress::DenialEvents;
 use self::held::Host;
 use self::maintenance::Maintenance;
 use self::metering::Metering;
@@ -85,6 +88,7 @@ use self::tasks::Tasks;
 use self::timers::Timers;
 use self::usage::Teams;
 use crate::config::Config;
+use crate::egress::Egress;
 use cabana_edge::Directory;
 
 pub(crate) use self::build_sandbox::{BuildSandboxError, BuildSandboxSpec};
@@ -109,9 +113,10 @@ pub struct Lifecycle {
     snapshots: Arc<Snapshots>,
     build_sandboxes: Arc<BuildSandboxes>,
     metering: Arc<Metering>,
+    denial_events: Arc<DenialEvents>,
     maintenance: Arc<Maintenance>,
     check: ConsistencyCheck,
-    /// Of the timers, metering and maintenance.
+    /// Of the timers, metering, events and maintenance.
     supervisor: Supervisor,
 }
 
@@ -172,7 +177,15 @@ impl Lifecycle {
         };
         Arc::new(Self {
             timers: Arc::new(Timers::new(store.clone(), Arc::clone(&driver), Arc::clone(&remover))),
-            build_sandboxes: Arc::new(BuildSandboxes::new(Arc::clone(&registry), tasks.clone())),
+            build_sandboxes: Arc::new(BuildSandboxes::new(
+                Arc::clone(&registry),
+                Egress::new(&config.egress).default_policy(None),
+                tasks.clone(),
+            )),
+            denial_events: Arc::new(DenialEvents {
+                driver: Arc::clone(&driver),
+                interval: seconds(config.egress.event_seconds),
+            }),
             metering: Arc::new(Metering::new(Arc::clone(&driver), seconds(config.metrics.interval_seconds))),
             maintenance: Arc::new(Maintenance {
                 store: store.clone(),
@@ -203,6 +216,8 @@ impl Lifecycle {
         self.supervisor.restart("sandbox timers", Restart::or_end_process(), move |stop| Arc::clone(&timers).run(stop));
         let metering = Arc::clone(&self.metering);
         self.supervisor.restart("metering", Restart::forever(), move |stop| Arc::clone(&metering).run(stop));
+        let denials = Arc::clone(&self.denial_events);
+        self.supervisor.restart("denial events", Restart::forever(), move |stop| Arc::clone(&denials).run(stop));
         let maintenance = Arc::clone(&self.maintenance);
         self.supervisor.restart("maintenance", Restart::forever(), move |stop| Arc::clone(&maintenance).run(stop));
     }
@@ -253,6 +268,16 @@ impl Lifecycle {
         choose: impl FnOnce(Resources) -> Resources + Send + 'static,
     ) -> Result<Sandbox, ChangeError> {
         self.driver.resize(id, choose).await
+    }
+
+    /// Replaces where a sandbox may connect: at once if it runs, otherwise when it is resumed.
+    pub async fn set_egress(&self, id: &SandboxId, policy: Arc<EgressPolicy>) -> Result<Sandbox, ChangeError> {
+        self.driver.set_egress(id, policy).await
+    }
+
+    /// What a sandbox was denied since it was started.
+    pub async fn denials(&self, id: &SandboxId) -> Denials {
+        self.driver.denials(id).await
     }
 
     /// Sets when a sandbox expires; with `extend`, never to an earlier time.

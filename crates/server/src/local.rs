@@ -8,6 +8,7 @@ use cabana_runtime::Isolations;
 use cabana_runtime::host::{Host, HostConfig};
 use cabana_runtime::native::{Native, NativeConfig};
 use cabana_storage::{Pool, PoolConfig, PoolKind};
+use cabana_store::Store;
 use cabana_supervisor::Supervisor;
 use tokio_util::sync::CancellationToken;
 
@@ -64,6 +65,9 @@ pub async fn serve(
     let data_dir = DataDir::take(&config.data_dir)?;
     check_address(config.listen)?;
     let supervisor = Supervisor::new();
+    // Before the network: the rows tell where the sandboxes that still run may connect.
+    let store = Store::open_supervised(&config.database(), &supervisor).await?;
+    let policies = store.live_sandboxes().await?.into_iter().map(|sandbox| (sandbox.id, sandbox.egress)).collect();
     let pool = Pool::open(&config.data_dir, pool_config(config)).await.map_err(|e| Error::Machine(e.into()))?;
     if !pool.quotas() {
         tracing::warn!(pool = pool.description(), "disk limits of sandboxes are not enforced");
@@ -73,6 +77,8 @@ pub async fn serve(
         data_dir: config.data_dir.clone(),
         spare_slots: config.network.spare_slots as usize,
         resolvers: config.network.resolvers.iter().map(|ip| SocketAddr::new(*ip, DNS_PORT)).collect(),
+        bounds: config.egress.bounds(),
+        policies,
         reserved_memory: u64::from(config.limits.reserved_memory_mb) << 20,
         supervisor: supervisor.clone(),
     };
@@ -83,7 +89,7 @@ pub async fn serve(
         .with_pool(Arc::new(pool.clone()))
         .with_default(&config.isolation.default)?;
     let isolation = isolations.default_name().to_owned();
-    let served = match Server::start(config, data_dir, Arc::new(isolations), supervisor).await {
+    let served = match Server::start(config, data_dir, store, Arc::new(isolations), supervisor).await {
         Ok(server) => run(config, &pool, isolation, server, observer, shutdown).await,
         Err(error) => Err(error),
     };

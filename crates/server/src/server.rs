@@ -22,6 +22,7 @@ use crate::auth::{FIRST_TEAM, Keys};
 use crate::builds::Builds;
 use crate::config::{Config, TlsMode};
 use crate::data_dir::DataDir;
+use crate::egress::Egress;
 use crate::error::Error;
 use crate::failpoint;
 use crate::lifecycle::Lifecycle;
@@ -54,11 +55,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the store, recovers, and listens; requests wait until [`Server::run`]. The caller locks the data directory first, because the
-    /// backend uses it too. The supervisor runs all long-lived tasks.
+    /// Recovers and listens; requests wait until [`Server::run`]. The caller locks the data directory and opens the store first, because
+    /// the backend needs both. The supervisor runs all long-lived tasks.
     pub async fn start(
         config: &Config,
         data_dir: DataDir,
+        store: Store,
         backend: Arc<Isolations>,
         supervisor: Supervisor,
     ) -> Result<Self, Error> {
@@ -66,7 +68,6 @@ impl Server {
         let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let tls = open_tls(config)?;
-        let store = Store::open_supervised(&config.database(), &supervisor).await?;
         let (keys, fresh_key) = Keys::open(&store, &config.key_file()).await?;
         let vault = Vault::open(config, &store, config.public_url(address)).await?;
         let resource_limits = ResourceLimits::new(&config.limits);
@@ -82,8 +83,20 @@ impl Server {
         let webhooks = config.webhooks.clone();
         let tasks = TaskTracker::new();
         tasks.spawn(reboot.boot_again(Arc::clone(&lifecycle)));
-        let limits = resource_limits;
-        let app = App { store, lifecycle, keys, limits, domain, webhooks, builds, vault, upload_key, tasks };
+        let egress = Egress::new(&config.egress);
+        let app = App {
+            store,
+            lifecycle,
+            keys,
+            limits: resource_limits,
+            egress,
+            domain,
+            webhooks,
+            builds,
+            vault,
+            upload_key,
+            tasks,
+        };
         let app = Arc::new(app);
         let limits = config.connections.limits();
         Ok(Self { listener, address, tls, limits, app, directory, fresh_key, supervisor, _data_dir: data_dir })

@@ -23,7 +23,7 @@ kinds! {
     REQUESTED = "sandbox.lifecycle.requested";
     /// It is running for the first time.
     CREATED = "sandbox.lifecycle.created";
-    /// It changed while running; `reason` is `timeout`, `resize` or `oom`.
+    /// It changed while running; `reason` is `timeout`, `resize`, `network` or `oom`.
     UPDATED = "sandbox.lifecycle.updated";
     /// Pausing; `cause` says why.
     PAUSING = "sandbox.lifecycle.pausing";
@@ -51,6 +51,8 @@ kinds! {
     ENDING = "sandbox.lifecycle.ending";
     /// It was removed; `cause` says why.
     KILLED = "sandbox.lifecycle.killed";
+    /// Connections were denied by its egress policy; at most one a minute, with totals by rule.
+    DENIED = "sandbox.network.denied";
 }
 
 /// Events kept per sandbox; beyond that the oldest are deleted.
@@ -202,8 +204,7 @@ pub(crate) async fn insert(
     delivery::enqueue(connection, &Fresh { id: &id, kind, data: &data, at: micros(at), sandbox, team }, None).await
 }
 
-/// Inserts an [`UPDATED`] event, or replaces the last event if it has the same reason. The replacement has a new id,
-/// so that webhooks that got the old one get it too.
+/// Inserts an [`UPDATED`] event, or replaces the last event if it has the same reason.
 pub(crate) async fn updated(
     connection: &mut SqliteConnection,
     sandbox: &SandboxId,
@@ -215,20 +216,33 @@ pub(crate) async fn updated(
     if let Value::Object(map) = &mut details {
         map.insert("reason".into(), reason.into());
     }
+    replace_last(connection, sandbox, team, (UPDATED, Some(reason)), &details, at).await
+}
+
+/// Inserts an event, or replaces the last event if it has the same kind and reason. The replacement has a new id, so that
+/// webhooks that got the old one get it too.
+pub(crate) async fn replace_last(
+    connection: &mut SqliteConnection,
+    sandbox: &SandboxId,
+    team: &TeamId,
+    (kind, reason): (&'static str, Option<&'static str>),
+    details: &Value,
+    at: Timestamp,
+) -> Result<(), Error> {
     let last: Option<String> = sqlx::query_scalar(
         "select id from events
-         where seq = (select max(seq) from events where sandbox = $1) and kind = $2 and data ->> 'reason' = $3",
+         where seq = (select max(seq) from events where sandbox = $1) and kind = $2 and data ->> 'reason' is $3",
     )
     .bind(sandbox.as_str())
-    .bind(UPDATED)
+    .bind(kind)
     .bind(reason)
     .fetch_optional(&mut *connection)
     .await
     .map_err(|e| Error::query("read the last event", e))?;
     let Some(last) = last else {
-        return insert(connection, sandbox, team, UPDATED, &details, at).await;
+        return insert(connection, sandbox, team, kind, details, at).await;
     };
-    let (id, data) = (uuid::Uuid::now_v7().to_string(), json("data", &details)?);
+    let (id, data) = (uuid::Uuid::now_v7().to_string(), json("data", details)?);
     sqlx::query("update events set id = $3, data = $4, at = $5 where sandbox = $1 and id = $2")
         .bind(sandbox.as_str())
         .bind(&last)
@@ -238,6 +252,6 @@ pub(crate) async fn updated(
         .execute(&mut *connection)
         .await
         .map_err(|e| Error::query("replace an event", e))?;
-    let fresh = Fresh { id: &id, kind: UPDATED, data: &data, at: micros(at), sandbox, team };
+    let fresh = Fresh { id: &id, kind, data: &data, at: micros(at), sandbox, team };
     delivery::enqueue(connection, &fresh, Some(&last)).await
 }

@@ -11,6 +11,7 @@ pub mod build_log;
 pub mod cache;
 mod column;
 pub mod delivery;
+mod egress;
 pub mod error;
 pub mod event;
 pub mod identity;

@@ -24,6 +24,7 @@ const MIGRATIONS: &[(&str, &str, &str)] = &migrations![
     "0007" "layer_kinds",
     "0008" "secrets",
     "0009" "identity",
+    "0010" "egress",
 ];
 
 pub(crate) fn migrator() -> Migrator {

@@ -1,7 +1,9 @@
 //! Rows of sandboxes: inserting, reading, changing while running, and purging.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use cabana_types::egress::EgressPolicy;
 use cabana_types::sandbox::State;
 use cabana_types::{BuildId, KeyId, LifecyclePolicy, Resources, SandboxId, Secret, TeamId, TemplateId, Traffic};
 use jiff::Timestamp;
@@ -40,8 +42,8 @@ pub struct Sandbox {
     pub access_token: Option<Secret>,
     /// Whether its guest requires the token.
     pub secure: bool,
-    /// Whether it has internet access.
-    pub internet: bool,
+    /// Where it may connect; credentials are deleted when it has ended.
+    pub egress: Arc<EgressPolicy>,
     /// Its workload identity tokens: the audience by name.
     pub iam: BTreeMap<String, String>,
     /// Access settings of its ports.
@@ -277,7 +279,7 @@ pub(crate) async fn read(connection: &mut SqliteConnection, id: &SandboxId) -> R
 async fn insert(connection: &mut SqliteConnection, sandbox: &Sandbox) -> Result<(), Error> {
     sqlx::query(
         "insert into sandboxes (id, team, template, build, alias, state, detail, cpu_count, memory_mb, disk_mb, pids, metadata,
-            env_vars, access_token, secure, internet, created_at, started_at, end_at, ended_at, idempotency_key, idempotency_hash,
+            env_vars, access_token, secure, egress, created_at, started_at, end_at, ended_at, idempotency_key, idempotency_hash,
             traffic_token, mask_host, https_ports, policy, boot, since, archives, isolation, iam)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25,
             $26, $27, $28, $29, $30, $31)",
@@ -297,7 +299,7 @@ async fn insert(connection: &mut SqliteConnection, sandbox: &Sandbox) -> Result<
     .bind(column::json("env_vars", &sandbox.env_vars)?)
     .bind(sandbox.access_token.as_ref().map(|token| token.expose().to_owned()))
     .bind(sandbox.secure)
-    .bind(sandbox.internet)
+    .bind(column::json("egress", sandbox.egress.as_ref())?)
     .bind(micros(sandbox.created_at))
     .bind(sandbox.started_at.map(micros))
     .bind(micros(sandbox.end_at))
@@ -344,7 +346,7 @@ pub(crate) fn decode(row: &SqliteRow) -> Result<Sandbox, Error> {
         env_vars: row.json("env_vars")?,
         access_token: row.text_or_none("access_token")?.map(Secret::new),
         secure: row.flag("secure")?,
-        internet: row.flag("internet")?,
+        egress: Arc::new(row.json("egress")?),
         iam: row.json("iam")?,
         traffic: Traffic {
             token: row.text_or_none("traffic_token")?.map(Secret::new),

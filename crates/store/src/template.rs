@@ -1,5 +1,6 @@
 //! Templates and their aliases. Builds are in `build.rs`, tags in `tag.rs`.
 
+use cabana_types::egress::Preset;
 use cabana_types::limits::PIDS;
 use cabana_types::{BuildId, Resources, TeamId, TemplateId};
 use jiff::Timestamp;
@@ -27,6 +28,8 @@ pub struct Template {
     pub resources: Resources,
     /// Default isolation backend of its sandboxes; `None` for the server's default.
     pub isolation: Option<String>,
+    /// Egress preset of sandboxes that ask for none; `None` for the server's default.
+    pub network: Option<Preset>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it was last changed.
@@ -228,6 +231,25 @@ impl Store {
         .await
     }
 
+    /// Sets the egress preset of a template's sandboxes; `None` for the server's default.
+    pub async fn set_network(&self, id: TemplateId, network: Option<Preset>, at: Timestamp) -> Result<(), Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let done = sqlx::query("update templates set network = $2 where id = $1 and network is not $2")
+                    .bind(id.as_str())
+                    .bind(network.map(Preset::as_str))
+                    .execute(&mut *connection)
+                    .await
+                    .map_err(|e| Error::query("set a template's network", e))?;
+                if done.rows_affected() > 0 {
+                    tag::touch(connection, &id, at).await?;
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
+
     /// Fails like [`Store::delete_template`] if the template is in use.
     pub async fn check_template_unused(&self, id: &TemplateId) -> Result<(), Error> {
         check_unused(self.reader(), id).await
@@ -342,6 +364,10 @@ fn decode(from: &SqliteRow) -> Result<Template, Error> {
             pids: PIDS,
         },
         isolation: row.text_or_none("isolation")?,
+        network: match row.text_or_none("network")? {
+            Some(text) => Some(text.parse().map_err(|e| Error::decode("network", e))?),
+            None => None,
+        },
         created_at: row.time("created_at")?,
         updated_at: row.time("updated_at")?,
         spawn_count: row.number("spawn_count")?,

@@ -1,5 +1,7 @@
 //! Transitions of sandboxes. Each is one transaction: it writes the row and the event.
 
+use std::sync::Arc;
+
 use cabana_types::SandboxId;
 use cabana_types::policy::OnTimeout;
 use cabana_types::sandbox::{EndCause, Kept, PauseCause, State, Transition};
@@ -7,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
-use crate::column::micros;
+use crate::column::{self, micros};
 use crate::sandbox::{detail, read};
 use crate::{Error, Sandbox, Store, event};
 
@@ -135,17 +137,19 @@ impl Store {
                 sandbox.boot.env.clear();
                 sandbox.access_token = None;
                 sandbox.traffic.token = None;
+                sandbox.egress = Arc::new(sandbox.egress.without_credentials());
                 if matches!(sandbox.state.cause(), Some(EndCause::CreateFailed { .. })) {
                     sandbox.idempotency = None;
                 }
                 sqlx::query(
                     "update sandboxes set ended_at = $2, env_vars = '{}', boot = '{}', access_token = null,
-                        traffic_token = null, idempotency_key = $3, idempotency_hash = $4 where id = $1",
+                        traffic_token = null, idempotency_key = $3, idempotency_hash = $4, egress = $5 where id = $1",
                 )
                 .bind(id.as_str())
                 .bind(micros(at))
                 .bind(sandbox.idempotency.as_ref().map(|i| i.key.clone()))
                 .bind(sandbox.idempotency.as_ref().map(|i| i.request.to_vec()))
+                .bind(column::json("egress", sandbox.egress.as_ref())?)
                 .execute(&mut *connection)
                 .await
                 .map_err(|e| Error::query("delete a sandbox's secrets", e))?;

@@ -6,6 +6,7 @@
 
 pub mod denial;
 pub mod host;
+pub mod preset;
 pub mod template;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use crate::Secret;
 use crate::address::{Class, Prefix};
 pub use denial::{Denial, Denials, Protocol};
 pub use host::{HostName, HostPattern};
+pub use preset::Preset;
 pub use template::Template;
 
 /// Entries of `allow_out` and of `deny_out`.
@@ -203,6 +205,11 @@ impl EgressPolicy {
         } else {
             Proxied::None
         }
+    }
+
+    /// The policy without proxy and rules, which may have credentials: for the record of a sandbox that has ended.
+    pub fn without_credentials(&self) -> Self {
+        Self { egress_proxy: None, rules: BTreeMap::new(), ..self.clone() }
     }
 
     /// Decides a connection or packet by its address alone.

@@ -1,6 +1,7 @@
 //! Bodies of the REST API, in E2B's wire form. Cabana's extensions are optional fields.
 
 mod build;
+mod network;
 mod pause;
 mod record;
 mod sandbox;
@@ -18,6 +19,9 @@ pub use build::{
     BuildInfo, BuildLogEntry, BuildLogPage, BuildReason, BuildStart, FileUpload, NewTemplate, RegistryCredentials,
     RequestedBuild, TemplateStep,
 };
+pub use network::{
+    NetworkProxy, NetworkProxyTls, NetworkRequest, NetworkRule, NetworkStatus, NetworkTransform, SandboxNetwork,
+};
 pub use pause::{
     ArchiveRequest, CloneRequest, Clones, CommitRequest, ForkRequest, ForkResult, HotplugRequest, PauseRequest,
     ResizeRequest, SnapshotInfo, SnapshotRequest,
@@ -28,7 +32,7 @@ pub use record::{
 };
 pub use sandbox::{
     AutoResume, ConnectRequest, ListedSandbox, NewSandbox, RefreshRequest, Sandbox, SandboxDetail, SandboxLifecycle,
-    SandboxNetwork, SandboxState, TimeoutRequest,
+    SandboxState, TimeoutRequest,
 };
 pub use secret::{
     DeletedSecret, NewSecret, SecretBinding, SecretBindings, SecretInfo, SecretList, SecretReplacement, SecretUpdate,

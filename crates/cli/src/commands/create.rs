@@ -11,6 +11,7 @@ Examples:
   id=$(cabana create)                            prints the new sandbox's id
   cabana create --timeout 2h --metadata owner=me
   cabana create --cpu 4 --memory 4G --no-internet
+  cabana create --network none --allow-out api.example.com
   cabana create --json                           all details, with the guest's access token";
 
 /// Create a sandbox and print its id

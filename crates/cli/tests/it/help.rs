@@ -18,6 +18,9 @@ const COMMANDS: &[&[&str]] = &[
     &["recover"],
     &["archive"],
     &["resize"],
+    &["network"],
+    &["network", "show"],
+    &["network", "set"],
     &["fork"],
     &["commit"],
     &["snapshot"],
@@ -69,7 +72,8 @@ fn help_of_every_command() {
 
 #[test]
 fn every_command_has_help_with_examples() {
-    let parents: [&[&str]; 6] = [&["snapshot"], &["template"], &["key"], &["secret"], &["tls"], &["webhooks"]];
+    let parents: [&[&str]; 7] =
+        [&["network"], &["snapshot"], &["template"], &["key"], &["secret"], &["tls"], &["webhooks"]];
     for command in COMMANDS.iter().filter(|c| !parents.contains(c)) {
         let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
         assert!(stdout(&cabana(&args).output().expect("run")).contains("Examples:"), "{command:?}");

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use cabana_types::egress::Denials;
 use cabana_types::{BuildId, SandboxId, TemplateId};
 use tokio::sync::watch;
 
@@ -70,6 +71,8 @@ pub(super) struct Inner {
     pub(super) destroyed: Vec<SandboxId>,
     pub(super) stats: Stats,
     pub(super) on_stats: HashMap<SandboxId, Fault>,
+    pub(super) on_egress: Vec<Fault>,
+    pub(super) denials: HashMap<SandboxId, Denials>,
     /// One socket for all guests.
     pub(super) guest: Option<PathBuf>,
     /// A guest per sandbox, where the world serves them.
@@ -131,6 +134,16 @@ impl World {
         };
     }
 
+    /// The next changes of where a sandbox may connect do these, one each.
+    pub fn on_egress(&self, faults: &[Fault]) {
+        self.inner().on_egress = faults.to_vec();
+    }
+
+    /// What a sandbox was denied.
+    pub fn set_denials(&self, id: &str, denials: Denials) {
+        self.inner().denials.insert(parsed(id), denials);
+    }
+
     /// What every sandbox uses.
     pub fn set_stats(&self, stats: Stats) {
         self.inner().stats = stats;
@@ -159,6 +172,7 @@ impl World {
         inner.adopt.clear();
         inner.destroy.clear();
         inner.on_stats.clear();
+        inner.on_egress.clear();
         inner.busy.clear();
     }
 

@@ -12,8 +12,8 @@ use cabana_jail::plan::{CgroupDir, UidRange};
 use cabana_jail::process::ProcessName;
 use cabana_net::Slot;
 use cabana_storage::{Disk, DiskOrigin};
+use cabana_types::SandboxId;
 use cabana_types::error::chain;
-use cabana_types::{EgressPolicy, SandboxId};
 
 use super::record::{Record, Sockets};
 use super::{Host, at, launch_error, network_error};
@@ -57,8 +57,7 @@ impl Host {
             None => None,
             Some(build) => Some(self.disks.build(build)?.ok_or_else(|| Error::NoBuild(build.clone()))?),
         };
-        let policy = if spec.internet { EgressPolicy::default() } else { EgressPolicy::offline() };
-        let slot = self.network.acquire(&spec.id, Arc::new(policy)).await.map_err(network_error)?;
+        let slot = self.network.acquire(&spec.id, Arc::clone(&spec.egress)).await.map_err(network_error)?;
         let record = Record { slot: slot.index, process: None, sockets: Sockets::Split };
         if let Err(error) = self.records.write(&spec.id, record) {
             // Without a record nothing else would release the slot.

@@ -8,7 +8,7 @@ use cabana_guest_link::Port;
 use cabana_runtime::{DiskSource, Error, Isolation, Isolations, LaunchSpec, Live, Root};
 use cabana_storage::Disks;
 use cabana_types::guest::GuestConfig;
-use cabana_types::{BuildId, Resources, SandboxId, TemplateId};
+use cabana_types::{BuildId, EgressPolicy, Resources, SandboxId, TemplateId};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 
@@ -49,7 +49,7 @@ impl Fixture {
             root: Root::Build { build: self.build.clone(), disk: DiskSource::New },
             resources,
             mounts: Vec::new(),
-            internet: false,
+            egress: Arc::new(EgressPolicy::offline()),
             guest: GuestConfig {
                 sandbox_id: id,
                 template_id: "conformance".into(),

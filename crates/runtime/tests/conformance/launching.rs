@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cabana_runtime::{DiskSource, Error, LaunchSpec, Mount, Observed, Root};
+use cabana_types::EgressPolicy;
 
 use crate::fake::missing_build;
 use crate::fixture::{Fixture, answers, read, write};
@@ -17,6 +18,7 @@ crate::cases![
     Nothing: launch_with_a_kept_disk_that_is_missing_fails,
     Nothing: a_failed_launch_keeps_the_kept_disk,
     Nothing: launch_with_the_kept_disk_replaces_a_running_sandbox,
+    Nothing: where_a_sandbox_may_connect_is_replaced,
     Mounts: a_read_only_mount_appears_inside,
     Mounts: a_writable_mount_is_shared_with_the_host,
     Mounts: a_launch_that_fails_late_leaves_nothing,
@@ -35,6 +37,21 @@ async fn a_launched_sandbox_is_observed(f: &mut Fixture) {
     assert_eq!(seen, Observed { processes: true, frozen: false, disk: true });
     f.destroy(&live.id).await;
     assert_eq!(f.isolation().observe(&live.id).await.unwrap(), Observed::default());
+}
+
+async fn where_a_sandbox_may_connect_is_replaced(f: &mut Fixture) {
+    let policy = |text: &str| Arc::new(serde_json::from_str::<EgressPolicy>(text).unwrap());
+    let live = f.launch().await;
+    assert_eq!(f.isolation().denials(&live.id).await.unwrap().total, 0);
+    for text in ["{}", r#"{"denyOut":["9.9.9.9/32"]}"#, r#"{"allowOut":["a.example.com"],"denyOut":["0.0.0.0/0"]}"#] {
+        f.isolation().set_egress(&live.id, policy(text)).await.unwrap();
+    }
+    f.restart().await;
+    f.isolation().set_egress(&live.id, policy("{}")).await.unwrap();
+    assert!(answers(&live).await, "the guest is reached whatever the policy is");
+    f.isolation().stop(&live.id).await.unwrap();
+    f.isolation().set_egress(&live.id, policy("{}")).await.unwrap();
+    f.destroy(&live.id).await;
 }
 
 async fn a_launched_sandbox_is_in_the_inventory(f: &mut Fixture) {

@@ -59,6 +59,8 @@ async fn open(data: &Path, pool: &Pool) -> (Arc<Host>, Isolations) {
         data_dir: data.to_owned(),
         spare_slots: 1,
         resolvers: Vec::new(),
+        bounds: Default::default(),
+        policies: Default::default(),
         reserved_memory: 0,
         supervisor: Supervisor::new(),
     };

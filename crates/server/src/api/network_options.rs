@@ -1,18 +1,21 @@
 //! The `network` object of a request. Options that are not supported are rejected: ignoring one would be a security hole.
 
+use cabana_types::egress::EgressPolicy;
 use cabana_types::limits::{MAX_HOST_BYTES, MAX_HTTPS_PORTS};
 use cabana_types::routing::GUEST_PORT;
+use cabana_types::wire::NetworkRequest;
 use http::uri::Authority;
-use serde_json::Value;
 
-use super::new_sandbox::{is_something, unsupported};
+use super::egress_policy;
+use super::new_sandbox::unsupported;
+use crate::egress::Egress;
 use crate::error::{ApiError, short};
 
 /// Validated network options.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct NetworkOptions {
-    /// Outgoing traffic is denied.
-    pub(super) denied: bool,
+    /// Where the sandbox may connect, if the request says anything about it.
+    pub(super) egress: Option<EgressPolicy>,
     /// Ports need a token.
     pub(super) private: bool,
     /// What the sandbox sees as `Host`.
@@ -22,33 +25,23 @@ pub(super) struct NetworkOptions {
 }
 
 impl NetworkOptions {
-    /// Parses and validates the object.
-    pub(super) fn read(network: Option<&Value>) -> Result<Self, ApiError> {
-        let members = match network {
-            None | Some(Value::Null) => return Ok(Self::default()),
-            Some(Value::Object(members)) => members,
-            Some(_) => return Err(ApiError::invalid("network must be an object")),
-        };
-        let mut options = Self::default();
-        for (name, value) in members {
-            match (name.as_str(), value) {
-                ("allowPublicTraffic", Value::Bool(public)) => options.private = !public,
-                ("maskRequestHost", Value::String(text)) if !text.is_empty() => options.mask_host = Some(host(text)?),
-                ("httpsPorts", Value::Array(list)) => options.https_ports = ports(list)?,
-                ("denyOut", Value::Array(list)) if list.iter().any(|v| v == "0.0.0.0/0") => options.denied = true,
-                ("allowPublicTraffic" | "maskRequestHost" | "httpsPorts", value) if !value.is_null() && value != "" => {
-                    let wanted = match name.as_str() {
-                        "allowPublicTraffic" => "true or false",
-                        "maskRequestHost" => "a host like localhost:${PORT}",
-                        _ => "a list of ports",
-                    };
-                    return Err(ApiError::invalid(format!("network.{name} must be {wanted}")));
-                }
-                (_, value) if !is_something(value) => {}
-                _ => return Err(unsupported(&format!("network.{}", short(name)))),
-            }
+    /// Validates the object. `internet` is `allow_internet_access` of the request.
+    pub(super) fn read(
+        network: Option<&NetworkRequest>,
+        internet: Option<bool>,
+        settings: &Egress,
+    ) -> Result<Self, ApiError> {
+        let none = NetworkRequest::default();
+        let request = network.unwrap_or(&none);
+        if let Some(name) = request.unknown.first() {
+            return Err(unsupported(&format!("network.{}", short(name))));
         }
-        Ok(options)
+        Ok(Self {
+            egress: egress_policy::requested(request, internet, settings)?,
+            private: request.allow_public_traffic == Some(false),
+            mask_host: request.mask_request_host.as_deref().filter(|text| !text.is_empty()).map(host).transpose()?,
+            https_ports: ports(request.https_ports.as_deref().unwrap_or_default())?,
+        })
     }
 }
 
@@ -68,21 +61,21 @@ fn host(text: &str) -> Result<String, ApiError> {
 }
 
 /// Checks, sorts and deduplicates ports.
-fn ports(list: &[Value]) -> Result<Vec<u16>, ApiError> {
+fn ports(list: &[i64]) -> Result<Vec<u16>, ApiError> {
     if list.len() > MAX_HTTPS_PORTS {
         let text = format!("network.httpsPorts has {} entries; at most {MAX_HTTPS_PORTS} are taken", list.len());
         return Err(ApiError::invalid(text));
     }
     let mut ports = vec![];
-    for value in list {
-        match value.as_u64().and_then(|p| u16::try_from(p).ok()) {
+    for &value in list {
+        match u16::try_from(value).ok() {
             Some(GUEST_PORT) => {
                 let text = format!("network.httpsPorts must not name {GUEST_PORT}, the guest's own port");
                 return Err(ApiError::invalid(text));
             }
             Some(port) if port > 0 => ports.push(port),
             _ => {
-                let text = format!("network.httpsPorts takes ports from 1 to 65535, not {}", short(&value.to_string()));
+                let text = format!("network.httpsPorts takes ports from 1 to 65535, not {value}");
                 return Err(ApiError::invalid(text));
             }
         }
@@ -95,25 +88,28 @@ fn ports(list: &[Value]) -> Result<Vec<u16>, ApiError> {
 #[cfg(test)]
 mod tests {
     use cabana_types::ErrorCode;
+    use cabana_types::egress::{Bounds, Preset};
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     fn read(value: &Value) -> Result<NetworkOptions, ErrorCode> {
-        NetworkOptions::read(Some(value)).map_err(|r| r.code())
+        let settings = Egress { bounds: Bounds::default(), default: Preset::Internet, registries: vec![] };
+        let request: NetworkRequest = serde_json::from_value(value.clone()).map_err(|_| ErrorCode::InvalidRequest)?;
+        NetworkOptions::read(Some(&request), None, &settings).map_err(|r| r.code())
     }
 
     #[test]
     fn options_are_kept_or_rejected() {
         assert_eq!(read(&json!({})), Ok(NetworkOptions::default()));
         assert_eq!(
-            read(&json!({"allowOut": [], "denyOut": [], "allowPublicTraffic": true, "maskRequestHost": ""})),
+            read(&json!({"allowOut": null, "denyOut": null, "allowPublicTraffic": true, "maskRequestHost": ""})),
             Ok(NetworkOptions::default())
         );
         assert_eq!(
             read(&json!({"denyOut": ["0.0.0.0/0"]})),
-            Ok(NetworkOptions { denied: true, ..NetworkOptions::default() })
+            Ok(NetworkOptions { egress: Some(EgressPolicy::offline()), ..NetworkOptions::default() })
         );
         assert_eq!(
             read(&json!({"allowPublicTraffic": false, "maskRequestHost": "a.test:${PORT}", "httpsPorts": [9, 8, 9]})),
@@ -124,14 +120,7 @@ mod tests {
                 ..NetworkOptions::default()
             })
         );
-        for refused in [
-            json!({"denyOut": ["0.0.0.0/0"], "allowOut": ["1.1.1.1"]}),
-            json!({"denyOut": ["10.0.0.0/8"]}),
-            json!({"somethingNew": 1}),
-            json!({"egressProxy": {"address": "a:1"}}),
-        ] {
-            assert_eq!(read(&refused), Err(ErrorCode::NotSupported), "{refused}");
-        }
+        assert_eq!(read(&json!({"somethingNew": 1})), Err(ErrorCode::NotSupported));
         for wrong in [
             json!([]),
             json!({"allowPublicTraffic": "no"}),

@@ -1,9 +1,11 @@
 //! Validates a request to create a sandbox and turns it into a [`CreateRequest`] for lifecycle.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use cabana_runtime::DiskSource;
 use cabana_store::{Boot, Idempotency, Sandbox};
+use cabana_types::egress::Preset;
 use cabana_types::limits::{
     DEFAULT_TIMEOUT_SECONDS, DEFAULT_TIMEOUT_V1_SECONDS, IDLE_SECONDS, MAX_IDEMPOTENCY_KEY_BYTES, MAX_KEPT,
     MAX_MAP_BYTES, MAX_MAP_ENTRIES, MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_VALUE_BYTES, within,
@@ -44,9 +46,9 @@ impl App {
     ) -> Result<CreateRequest, ApiError> {
         let idempotency = idempotency(headers, &request, version)?;
         refuse_unsupported(&request)?;
-        let policy = NetworkOptions::read(request.network.as_ref())?;
+        let network = NetworkOptions::read(request.network.as_ref(), request.allow_internet_access, &self.egress)?;
         let secure = version == Version::V2 || request.secure == Some(true);
-        if policy.private && !secure {
+        if network.private && !secure {
             return Err(ApiError::invalid(
                 "network.allowPublicTraffic: false needs secure: true, or the guest would stay open to everybody",
             ));
@@ -87,12 +89,15 @@ impl App {
                 env_vars,
                 access_token: secure.then(token),
                 secure,
-                internet: request.allow_internet_access.unwrap_or(true) && !policy.denied,
+                egress: match network.egress {
+                    Some(egress) => Arc::new(egress),
+                    None => self.egress.default_policy(origin.network),
+                },
                 iam,
                 traffic: Traffic {
-                    token: policy.private.then(token),
-                    mask_host: policy.mask_host,
-                    https_ports: policy.https_ports,
+                    token: network.private.then(token),
+                    mask_host: network.mask_host,
+                    https_ports: network.https_ports,
                 },
                 created_at: now,
                 started_at: None,
@@ -119,6 +124,7 @@ struct Origin {
     resources: Resources,
     boot: Boot,
     isolation: Option<String>,
+    network: Option<Preset>,
     disk: DiskSource,
 }
 
@@ -137,16 +143,22 @@ impl App {
         }
     }
 
+    /// The egress preset of a template, if it still exists.
+    pub(super) async fn template_network(&self, id: &TemplateId) -> Result<Option<Preset>, ApiError> {
+        Ok(self.store.template(id).await?.and_then(|template| template.network))
+    }
+
     /// The template or snapshot that a request names.
     async fn find_origin(&self, team: &TeamId, text: &str) -> Result<Origin, ApiError> {
         if let Some(snapshot) = self.find_snapshot(team, text).await? {
             return Ok(Origin {
-                template: snapshot.template,
+                template: snapshot.template.clone(),
                 build: snapshot.build,
                 alias: snapshot.alias,
                 resources: snapshot.resources,
                 boot: snapshot.boot,
                 isolation: Some(snapshot.isolation),
+                network: self.template_network(&snapshot.template).await?,
                 disk: DiskSource::Snapshot(snapshot.id),
             });
         }
@@ -159,6 +171,7 @@ impl App {
             resources: build.resources,
             boot: build.boot,
             isolation: template.isolation,
+            network: template.network,
             disk: DiskSource::New,
         })
     }

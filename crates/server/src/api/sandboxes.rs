@@ -9,13 +9,12 @@ use cabana_types::LifecyclePolicy;
 use cabana_types::policy::{OnFailure, OnTimeout};
 use cabana_types::routing::ENVD_VERSION;
 use cabana_types::sandbox::{self, EndCause, Kept};
-use cabana_types::wire::{
-    ListedSandbox, NewSandbox, Sandbox, SandboxDetail, SandboxLifecycle, SandboxNetwork, SandboxState,
-};
+use cabana_types::wire::{ListedSandbox, NewSandbox, Sandbox, SandboxDetail, SandboxLifecycle, SandboxState};
 use http::{HeaderMap, StatusCode};
 
 use super::App;
 use super::body::Body;
+use super::network::shown;
 use super::new_sandbox::Version;
 use super::sandbox_ref::SandboxRef;
 use crate::auth::Caller;
@@ -72,8 +71,8 @@ pub(super) async fn get_sandbox(
     SandboxRef(id): SandboxRef,
 ) -> Result<Json<SandboxDetail>, ApiError> {
     let row = app.find_usable(&caller.team, &id).await?;
-    let (envd_access_token, internet) = (row.access_token.clone(), row.internet);
-    let network = Some(network(&row));
+    let (envd_access_token, internet) = (row.access_token.clone(), !row.egress.denies_all());
+    let network = Some(shown(&row));
     let (lifecycle, pause_mode) = (lifecycle(&row.policy), pause_mode(&row.state).map(str::to_owned));
     Ok(Json(SandboxDetail {
         listed: listed(row),
@@ -116,16 +115,6 @@ impl App {
             traffic_access_token: row.traffic.token,
             domain: self.domain.clone(),
         }
-    }
-}
-
-/// The network options of a sandbox. Only the responses to create and connect contain the traffic token.
-fn network(row: &Row) -> SandboxNetwork {
-    SandboxNetwork {
-        allow_public_traffic: row.traffic.token.is_none(),
-        mask_request_host: row.traffic.mask_host.clone(),
-        https_ports: row.traffic.https_ports.clone(),
-        deny_out: if row.internet { vec![] } else { vec!["0.0.0.0/0".into()] },
     }
 }
 

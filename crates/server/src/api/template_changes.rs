@@ -10,12 +10,13 @@ use jiff::Timestamp;
 
 use super::App;
 use super::body::OptionalBody;
+use super::egress_policy::preset;
 use super::template_ref::{DEFAULT_TAG, PathName, parse};
 use super::templates::names;
 use crate::auth::Caller;
 use crate::error::{ApiError, short};
 
-/// Change a template: make it public or private.
+/// Change a template: make it public or private, or change the defaults of its sandboxes.
 #[utoipa::path(patch, path = "/v2/templates/{templateID}", tag = "templates", request_body = Option<TemplateUpdate>,
     params(("templateID" = String, Path, description = "Its id or alias")),
     responses((status = 200, description = "The template is changed", body = TemplateNames)))]
@@ -26,12 +27,20 @@ pub(super) async fn update_template(
     OptionalBody(update): OptionalBody<TemplateUpdate>,
 ) -> Result<Json<TemplateNames>, ApiError> {
     let template = app.find_own_template(&caller.team, &text).await?;
+    let network = match update.network.as_deref() {
+        None => None,
+        Some("") => Some(None),
+        Some(name) => Some(Some(preset(name)?)),
+    };
     if let Some(public) = update.public {
         app.store.set_public(template.id.clone(), public, Timestamp::now()).await?;
     }
     if let Some(name) = update.isolation {
         let isolation = if name.is_empty() { None } else { Some(app.isolation(Some(&name))?) };
         app.store.set_isolation(template.id.clone(), isolation, Timestamp::now()).await?;
+    }
+    if let Some(network) = network {
+        app.store.set_network(template.id.clone(), network, Timestamp::now()).await?;
     }
     Ok(Json(TemplateNames { names: names(&template) }))
 }

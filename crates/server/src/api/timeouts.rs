@@ -149,12 +149,12 @@ async fn check_options(app: &App, caller: &Caller, id: &SandboxId, request: &Con
         return Ok(());
     }
     let row = app.find_usable(&caller.team, id).await?;
-    let options = NetworkOptions::read(network.as_ref())?;
+    let options = NetworkOptions::read(network.as_ref(), None, &app.egress)?;
     let private = options.private || *allow_public_traffic == Some(false);
     let differs = [
         ("secure", *secure == Some(true) && !row.secure),
         ("allowPublicTraffic", private && row.traffic.token.is_none()),
-        ("denyOut", options.denied && row.internet),
+        ("the egress policy", options.egress.is_some_and(|egress| egress != *row.egress)),
         ("maskRequestHost", options.mask_host.is_some() && options.mask_host != row.traffic.mask_host),
         ("httpsPorts", !options.https_ports.is_empty() && options.https_ports != row.traffic.https_ports),
     ];

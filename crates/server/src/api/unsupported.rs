@@ -16,7 +16,6 @@ use crate::error::ApiError;
 
 /// Method, path and feature.
 const UNSUPPORTED: &[(&str, &str, &str)] = &[
-    ("PUT", "/sandboxes/{sandboxID}/network", "Changing the network policy of a running sandbox"),
     ("POST", "/sandboxes/{sandboxID}/reset", "Resetting a sandbox"),
     ("POST", "/sandboxes/{sandboxID}/volume-mounts", "Mounting a volume"),
     ("DELETE", "/sandboxes/{sandboxID}/volume-mounts", "Unmounting a volume"),

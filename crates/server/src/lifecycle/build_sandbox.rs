@@ -9,7 +9,7 @@ use cabana_runtime::{Death, Live, Root};
 use cabana_storage::Pool;
 use cabana_store::Boot;
 use cabana_types::error::chain;
-use cabana_types::{Resources, SandboxId, TemplateId};
+use cabana_types::{EgressPolicy, Resources, SandboxId, TemplateId};
 use tokio::sync::oneshot;
 
 use super::entry::Entry;
@@ -43,6 +43,8 @@ pub(crate) enum BuildSandboxError {
 #[derive(Debug)]
 pub(super) struct BuildSandboxes {
     registry: Arc<Registry>,
+    /// Where they may connect.
+    egress: Arc<EgressPolicy>,
     tasks: Tasks,
 }
 
@@ -56,8 +58,8 @@ pub(crate) struct BuildSandbox {
 }
 
 impl BuildSandboxes {
-    pub(super) fn new(registry: Arc<Registry>, tasks: Tasks) -> Self {
-        Self { registry, tasks }
+    pub(super) fn new(registry: Arc<Registry>, egress: Arc<EgressPolicy>, tasks: Tasks) -> Self {
+        Self { registry, egress, tasks }
     }
 
     /// Starts a build sandbox, in a task of its own: if the caller is cancelled, the sandbox is removed.
@@ -77,7 +79,7 @@ impl BuildSandboxes {
             return Err(BuildSandboxError::Capacity { limit: self.registry.limit() });
         };
         let held = entry.hold().await;
-        match held.launch(launch::of_build_sandbox(id.clone(), spec)).await {
+        match held.launch(launch::of_build_sandbox(id.clone(), spec, Arc::clone(&self.egress))).await {
             Ok(live) => {
                 drop(held);
                 Ok(BuildSandbox { sandboxes: self, entry, live, removed: false })

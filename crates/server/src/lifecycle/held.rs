@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use cabana_runtime::{Error, Isolations, LaunchSpec, Live, Observed, Stats};
 use cabana_storage::Pool;
-use cabana_types::{BuildId, Resources, SandboxId, TemplateId};
+use cabana_types::egress::Denials;
+use cabana_types::{BuildId, EgressPolicy, Resources, SandboxId, TemplateId};
 use tokio::sync::OwnedMutexGuard;
 
 use super::entry::Entry;
@@ -132,6 +133,15 @@ impl Held {
 
     pub(super) async fn resize(&self, resources: Resources) -> Result<(), Error> {
         self.backends().resize(self.id(), resources).await
+    }
+
+    /// Replaces where it may connect, if it runs.
+    pub(super) async fn set_egress(&self, policy: Arc<EgressPolicy>) -> Result<(), Error> {
+        self.backends().set_egress(self.id(), policy).await
+    }
+
+    pub(super) async fn denials(&self) -> Result<Denials, Error> {
+        self.backends().denials(self.id()).await
     }
 
     pub(super) async fn stats(&self) -> Result<Stats, Error> {

@@ -1,9 +1,11 @@
 //! What the backend needs to start a sandbox: the same for creation, for booting from a disk and for build sandboxes.
 
+use std::sync::Arc;
+
 use cabana_runtime::{DiskSource, LaunchSpec, Root};
 use cabana_store::{Boot, Sandbox};
 use cabana_types::guest::GuestConfig;
-use cabana_types::{Resources, SandboxId, Secret};
+use cabana_types::{EgressPolicy, Resources, SandboxId, Secret};
 
 use super::build_sandbox::BuildSandboxSpec;
 
@@ -16,7 +18,7 @@ pub(super) fn of_sandbox(sandbox: &Sandbox, disk: DiskSource) -> LaunchSpec {
     LaunchSpec {
         root: Root::Build { build: sandbox.build.clone(), disk },
         resources,
-        internet: sandbox.internet,
+        egress: Arc::clone(&sandbox.egress),
         mounts: Vec::new(),
         guest: guest_config(&id, sandbox.template.to_string(), boot, sandbox.access_token.clone(), resources),
         id,
@@ -24,11 +26,11 @@ pub(super) fn of_sandbox(sandbox: &Sandbox, disk: DiskSource) -> LaunchSpec {
 }
 
 /// How to start a build sandbox, which has no row.
-pub(super) fn of_build_sandbox(id: SandboxId, spec: BuildSandboxSpec) -> LaunchSpec {
+pub(super) fn of_build_sandbox(id: SandboxId, spec: BuildSandboxSpec, egress: Arc<EgressPolicy>) -> LaunchSpec {
     LaunchSpec {
         root: spec.root,
         resources: spec.resources,
-        internet: true,
+        egress,
         mounts: Vec::new(),
         guest: guest_config(&id, spec.template.to_string(), spec.boot, None, spec.resources),
         id,

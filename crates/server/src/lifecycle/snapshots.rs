@@ -85,7 +85,12 @@ impl Snapshots {
         // In a task of its own: the snapshot must be removed even if the client disconnects.
         let forked = self.tasks.run("fork a sandbox", async move {
             let snapshot = this.take_temporary(&id).await?;
+            // It may have changed since the requests were made. A failure must not keep the snapshot.
+            let egress = this.store.sandbox(&id).await.ok().flatten().map(|sandbox| sandbox.egress);
             let created = join_all(requests.into_iter().map(|mut request| {
+                if let Some(egress) = &egress {
+                    request.sandbox.egress = Arc::clone(egress);
+                }
                 request.disk = DiskSource::Snapshot(snapshot.id.clone());
                 this.creator.create(request)
             }))

@@ -14,6 +14,7 @@ mod keys;
 mod kill;
 mod listing;
 mod metrics;
+mod network;
 mod novita;
 mod openapi;
 mod pause;

@@ -99,7 +99,6 @@ fn unsupported_routes_say_so() {
     let server = TestServer::start();
     let id = server.create();
     for (method, path, what) in [
-        ("PUT", format!("/sandboxes/{id}/network"), "network"),
         ("POST", format!("/sandboxes/{id}/reset"), "Resetting"),
         ("POST", format!("/sandboxes/{id}/volume-mounts"), "volume"),
         ("DELETE", format!("/sandboxes/{id}/volume-mounts"), "volume"),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use cabana_server::config::Loaded;
 use cabana_server::{Boot, Config, DataDir, Server, TemplateSpec};
+use cabana_store::Store;
 use cabana_supervisor::Supervisor;
 use cabana_types::{BuildId, Resources};
 use serde_json::{Value, json};
@@ -76,8 +77,9 @@ impl TestServer {
         });
         let backend = Arc::new(Fake::isolations(&world));
         let server = runtime.block_on(async {
-            let server =
-                Server::start(&config, data_dir.expect("taken"), backend, supervisor.clone()).await.expect("start");
+            let store = Store::open_supervised(&config.database(), &supervisor).await.expect("store");
+            let started = Server::start(&config, data_dir.expect("taken"), store, backend, supervisor.clone());
+            let server = started.await.expect("start");
             let templates = server.templates();
             if templates.build_of("base").await.expect("template").is_none() {
                 templates.ensure(base()).await.expect("template");

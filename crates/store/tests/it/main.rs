@@ -12,8 +12,10 @@ mod writing;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use cabana_store::{ApiKey, Boot, Build, BuildStatus, Idempotency, Inserted, ProvidedTemplate, Sandbox, Store, Team};
+use cabana_types::egress::EgressPolicy;
 use cabana_types::sandbox::State;
 use cabana_types::{BuildId, KeyId, LifecyclePolicy, Resources, SandboxId, Secret, TeamId, TemplateId, Traffic};
 use jiff::Timestamp;
@@ -128,7 +130,7 @@ fn sandbox(n: u8) -> Sandbox {
         env_vars: BTreeMap::from([("TOKEN".into(), "secret".into())]),
         access_token: Some(Secret::new(format!("token {n}"))),
         secure: true,
-        internet: true,
+        egress: Arc::new(egress()),
         iam: BTreeMap::from([("aws".into(), "sts.amazonaws.com".into())]),
         traffic: Traffic {
             token: Some(Secret::new(format!("traffic {n}"))),
@@ -146,6 +148,15 @@ fn sandbox(n: u8) -> Sandbox {
         archives: 0,
         archive_digest: None,
     }
+}
+
+fn egress() -> EgressPolicy {
+    serde_json::from_value(serde_json::json!({
+        "allowOut": ["a.example.com", "9.9.9.9"], "denyOut": ["0.0.0.0/0"],
+        "egressProxy": {"address": "proxy.example.com:1080", "username": "u", "password": "hunter2"},
+        "rules": {"a.example.com": {"authorization": "Bearer hunter2"}},
+    }))
+    .expect("policy")
 }
 
 async fn insert(store: &Store, sandbox: Sandbox) {

@@ -97,11 +97,16 @@ async fn sandboxes_of_the_first_version_are_migrated() {
         "insert into api_keys values ('aaaaaaaaaaaaaaaaaaaa', 'default', zeroblob(32), 'first', 'e2b_aa', 'aaaa', 0, null)",
         "insert into sandboxes values ('i1', 'default', 'tttttttttttttttttttt', '00000000-0000-4000-8000-000000000000', null,
             'running', null, 1, 128, 64, 100, '{}', '{}', null, 0, 1, 0, 0, 9, null, null, null)",
+        "insert into sandboxes values ('i2', 'default', 'tttttttttttttttttttt', '00000000-0000-4000-8000-000000000000', null,
+            'running', null, 1, 128, 64, 100, '{}', '{}', null, 0, 0, 0, 0, 9, null, null, null)",
     ])
     .await;
     let sandbox = store.sandbox(&"i1".parse().expect("id")).await.expect("read").expect("it is there");
     assert_eq!(sandbox.traffic, cabana_types::Traffic::default());
     assert_eq!(sandbox.isolation, "native");
+    assert!(sandbox.egress.is_open(), "it had internet access");
+    let cut = store.sandbox(&"i2".parse().expect("id")).await.expect("read").expect("it is there");
+    assert!(cut.egress.is_offline(), "it had none");
     assert_eq!(store.keys().await.expect("keys").len(), 1, "with an id of the new form");
     store.close().await;
 }
@@ -120,7 +125,7 @@ async fn templates_of_the_first_version_are_migrated() {
     ])
     .await;
     let template = store.template(&"tttttttttttttttttttt".parse().expect("id")).await.expect("read").expect("there");
-    assert_eq!(template.isolation, None, "the server's default");
+    assert_eq!((template.isolation, template.network), (None, None), "the server's default");
     let build = template.build.expect("its build");
     assert_eq!((build.resources, &build.template), (template.resources, &template.id));
     let boot = Boot { default_workdir: Some("/app".into()), env: [("A".into(), "1".into())].into(), ..Boot::default() };
@@ -146,7 +151,7 @@ async fn cache_keys_are_migrated_to_kinds() {
         "drop table layers;
          create table layers (key text primary key, used_at integer not null) strict, without rowid;
          insert into layers (key, used_at) values ('abc', 1), ('manifest-abc', 2), ('tried-abc', 3);
-         delete from _sqlx_migrations where version >= 7;",
+         delete from _sqlx_migrations where version = 7;",
     )
     .execute(&mut connection)
     .await

@@ -1,7 +1,10 @@
 //! Transitions, idempotency and concurrent writers.
 
+use std::sync::Arc;
+
 use cabana_store::{Error, EventQuery, Inserted, Order, Sandbox, Store, event};
 use cabana_supervisor::Supervisor;
+use cabana_types::egress::EgressPolicy;
 use cabana_types::sandbox::{EndCause, State};
 
 use crate::{TestDatabase, at, given, idempotency, insert, key, key_id, sandbox, sandbox_id, team, template_id};
@@ -50,6 +53,7 @@ async fn events_record_every_transition() {
     assert_eq!(tombstone.state, State::Ended { cause: EndCause::Expired });
     assert_eq!((&tombstone.access_token, tombstone.env_vars.len()), (&None, 0), "secrets are deleted");
     assert_eq!(tombstone.traffic.token, None);
+    assert!(tombstone.egress.egress_proxy.is_none() && tombstone.egress.rules.is_empty(), "nor are credentials kept");
     assert_eq!(store.sandbox(&requested.id).await.expect("read"), Some(tombstone));
 
     let events = store.events(&events_of(&requested)).await.expect("events");
@@ -58,6 +62,27 @@ async fn events_record_every_transition() {
     assert_eq!(events[2].data["endAt"], at(500).to_string(), "repeated timeouts are coalesced");
     assert_eq!(events[4].data["cause"]["kind"], "expired");
     assert_eq!(events[4].data["reason"], "reached its timeout and was killed");
+}
+
+#[tokio::test]
+async fn egress_policies_are_replaced_and_denials_noted() {
+    let database = TestDatabase::new();
+    let store = database.populated().await;
+    insert(&store, sandbox(1)).await;
+    let offline = Arc::new(EgressPolicy::offline());
+    let changed = store.set_egress(sandbox_id(1), Arc::clone(&offline), at(1)).await.expect("set");
+    assert_eq!(store.sandbox(&sandbox_id(1)).await.expect("read"), Some(changed.clone()));
+    assert_eq!(changed.egress, offline);
+    for n in 2..5 {
+        store.note_denials(sandbox_id(1), serde_json::json!({ "total": n }), at(n)).await.expect("note");
+    }
+    let events = store.events(&events_of(&sandbox(1))).await.expect("events");
+    let kinds: Vec<&str> = events.iter().map(|e| e.kind.as_str()).collect();
+    assert_eq!(kinds, [event::REQUESTED, event::UPDATED, event::DENIED], "denials are coalesced");
+    assert_eq!((&events[1].data["reason"], &events[2].data["total"]), (&"network".into(), &4.into()));
+    store.end(sandbox_id(1), EndCause::Expired, at(6)).await.expect("end");
+    let refused = store.set_egress(sandbox_id(1), offline, at(7)).await.expect_err("ending");
+    assert!(matches!(refused, Error::NotRunning { state: "ending", .. }), "{refused:?}");
 }
 
 #[tokio::test]

@@ -25,6 +25,18 @@ pub enum Protocol {
     Dns,
 }
 
+impl Protocol {
+    /// Its name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Other => "other",
+            Self::Dns => "dns",
+        }
+    }
+}
+
 /// One denied attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

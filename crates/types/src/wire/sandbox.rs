@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::network::{NetworkRequest, SandboxNetwork};
 use crate::{SandboxId, Secret};
 
 /// Body of `POST /v2/sandboxes` and `POST /sandboxes`. Numbers are wide so that an absurd one gets an answer that names its
@@ -36,8 +37,7 @@ pub struct NewSandbox {
     pub allow_internet_access: Option<bool>,
     /// Network policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
-    pub network: Option<serde_json::Value>,
+    pub network: Option<NetworkRequest>,
     /// Labels to find it by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
@@ -202,24 +202,6 @@ pub struct SandboxLifecycle {
     pub keep: Vec<String>,
 }
 
-/// Network options of a sandbox.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct SandboxNetwork {
-    /// Whether requests to its ports need no token.
-    pub allow_public_traffic: bool,
-    /// What it sees as `Host`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mask_request_host: Option<String>,
-    /// Ports that speak TLS inside.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub https_ports: Vec<u16>,
-    /// What it may not reach.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub deny_out: Vec<String>,
-}
-
 /// Everything about one sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -269,8 +251,7 @@ pub struct ConnectRequest {
     pub allow_public_traffic: Option<bool>,
     /// Network policy (Novita).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
-    pub network: Option<serde_json::Value>,
+    pub network: Option<NetworkRequest>,
 }
 
 /// Body of `POST /sandboxes/{id}/timeout`.

@@ -133,6 +133,10 @@ pub struct TemplateUpdate {
     /// The isolation backend of sandboxes that ask for none; empty for the server's default (Cabana).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<String>,
+    /// Where sandboxes may connect that ask for nothing: `none`, `registries` or `internet`; empty for the server's default
+    /// (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
 }
 
 /// Answer of `PATCH /v2/templates/{id}`.

@@ -28,7 +28,7 @@ fn sandbox() -> Sandbox {
         env_vars: BTreeMap::new(),
         access_token: None,
         secure: true,
-        internet: true,
+        egress: std::sync::Arc::default(),
         iam: BTreeMap::from([("aws".into(), "sts.amazonaws.com".into()), ("gcp".into(), "//iam".into())]),
         traffic: Traffic::default(),
         created_at: at(0),

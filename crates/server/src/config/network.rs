@@ -1,0 +1,49 @@
+//! Settings of the network of sandboxes.
+
+use std::net::IpAddr;
+
+use cabana_types::address::Prefix;
+use cabana_types::egress::{Bounds, Preset, Target};
+use serde::Deserialize;
+
+/// Network of sandboxes.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Network {
+    /// Number of slots that are prepared in advance.
+    pub spare_slots: u32,
+    /// Name servers; empty for the machine's.
+    pub resolvers: Vec<IpAddr>,
+}
+
+/// Where sandboxes may connect.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Egress {
+    /// The preset for sandboxes that ask for none.
+    pub default: Preset,
+    /// What no sandbox may connect to.
+    pub deny: Vec<Target>,
+    /// If not empty: all that sandboxes may connect to.
+    pub only: Vec<Target>,
+    /// Private ranges that are open.
+    pub internal: Vec<Prefix>,
+    /// What the preset `registries` allows.
+    pub registries: Vec<Target>,
+    /// Whether it also allows the registries of this machine's own package managers.
+    pub own_registries: bool,
+    /// Seconds between two events about denied connections of a sandbox.
+    pub event_seconds: u32,
+}
+
+impl Egress {
+    /// The operator's bounds.
+    pub fn bounds(&self) -> Bounds {
+        Bounds {
+            deny: self.deny.clone(),
+            only: self.only.clone(),
+            internal: self.internal.clone(),
+            ..Bounds::default()
+        }
+    }
+}
