@@ -11,23 +11,27 @@ use cabana_types::address::Prefix;
 use cabana_types::egress::{Bounds, Proxied};
 use cabana_types::error::chain;
 use tokio::sync::Mutex;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tracing::warn;
 
 use crate::Error;
 use crate::addressing::Addressing;
 use crate::egress::SharedBounds;
 use crate::ledger::Ledger;
-use crate::netfilter::{self, Batch, Verdict};
-use crate::ranges::{self, Range};
-use crate::rules::{self, Redirect};
+use crate::netfilter::{Batch, Session, Verdict};
+use crate::ranges::{self, Decided};
+use crate::rules::{self, Names, Redirect};
 use crate::tenant::Tenant;
+
+/// Entries of a policy that is applied at once: it takes less than starting a task.
+const SMALL: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Filter {
     addressing: Arc<Addressing>,
     ledger: Arc<Ledger>,
     bounds: Arc<SharedBounds>,
+    session: Session,
     /// What the kernel holds for each slot; nothing for unlisted ones.
     applied: Mutex<BTreeMap<u32, Applied>>,
 }
@@ -36,7 +40,7 @@ pub(crate) struct Filter {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Applied {
     offline: bool,
-    /// Whether it has a chain and a map of what is denied.
+    /// Whether it has a chain with what its policy decides.
     chain: bool,
     redirect: Option<Redirect>,
 }
@@ -45,7 +49,7 @@ struct Applied {
 #[derive(Debug, Default)]
 struct Wanted {
     offline: bool,
-    denied: Vec<Range>,
+    decided: Decided,
     redirect: Option<Redirect>,
 }
 
@@ -59,17 +63,23 @@ impl Wanted {
             Proxied::Named => Some(Redirect::Named),
             Proxied::None => (!policy.is_open()).then_some(Redirect::Dns),
         };
-        Wanted { offline: false, denied: ranges::denied(policy), redirect }
+        Wanted { offline: false, decided: Decided::of(policy), redirect }
     }
 
     fn applied(&self) -> Applied {
-        Applied { offline: self.offline, chain: !self.denied.is_empty(), redirect: self.redirect }
+        Applied { offline: self.offline, chain: !self.decided.is_empty(), redirect: self.redirect }
     }
 }
 
 impl Filter {
-    pub(crate) fn new(addressing: Arc<Addressing>, ledger: Arc<Ledger>, bounds: Arc<SharedBounds>) -> Arc<Filter> {
-        Arc::new(Filter { addressing, ledger, bounds, applied: Mutex::default() })
+    /// The filter of the calling thread's namespace.
+    pub(crate) fn open(
+        addressing: Arc<Addressing>,
+        ledger: Arc<Ledger>,
+        bounds: Arc<SharedBounds>,
+    ) -> Result<Arc<Filter>, Error> {
+        let session = Session::open().map_err(Error::io("open a netfilter socket"))?;
+        Ok(Arc::new(Filter { addressing, ledger, bounds, session, applied: Mutex::default() }))
     }
 
     /// Whether the kernel holds anything for a policy.
@@ -93,8 +103,8 @@ impl Filter {
             contents.used.push(index);
             contents.offline.extend(wanted.offline.then_some(index));
             contents.redirects.extend(wanted.redirect.map(|redirect| (index, redirect)));
-            if !wanted.denied.is_empty() {
-                contents.denied.push((index, wanted.denied));
+            if !wanted.decided.is_empty() {
+                contents.decided.push((index, wanted.decided));
             }
         }
         rules::load(&self.addressing, &contents).await?;
@@ -102,16 +112,38 @@ impl Filter {
         Ok(())
     }
 
-    /// Applies the policy of a slot that was just allocated. Continues if the caller is cancelled.
+    /// Applies the policy of a slot that was just allocated; a large one in the background, with nothing allowed until
+    /// then: see [`Tenant::begun`]. Continues if the caller is cancelled.
     pub(crate) async fn begin(self: &Arc<Self>, index: u32, tenant: &Arc<Tenant>) -> Result<(), Error> {
+        let policy = tenant.policy();
+        if policy.allow_out.len() + policy.deny_out.len() <= SMALL {
+            return self.start(index, tenant, None).await.map_err(|_| Error::Closed)?;
+        }
+        let closed = self.start(index, tenant, Some(EgressPolicy::offline()));
+        closed.await.map_err(|_| Error::Closed)??;
+        tenant.begins(self.start(index, tenant, None));
+        Ok(())
+    }
+
+    /// Applies a policy to a new slot, or the sandbox's own one.
+    fn start(
+        self: &Arc<Self>,
+        index: u32,
+        tenant: &Arc<Tenant>,
+        other: Option<EgressPolicy>,
+    ) -> JoinHandle<Result<(), Error>> {
         let (filter, tenant) = (Arc::clone(self), Arc::clone(tenant));
-        let begin = move || {
+        spawn_blocking(move || {
             let mut applied = filter.applied.blocking_lock();
-            let policy = tenant.policy();
-            if filter.is_used_by(index, &tenant) { filter.put(&mut applied, index, &policy) } else { Ok(()) }
-        };
-        let begun = spawn_blocking(begin).await.map_err(|_| Error::Closed)?;
-        begun.map_err(Error::io("apply the egress policy of a sandbox"))
+            if !filter.is_used_by(index, &tenant) {
+                return Ok(());
+            }
+            let put = match other {
+                Some(other) => filter.put(&mut applied, index, &other),
+                None => filter.put(&mut applied, index, &tenant.policy()),
+            };
+            put.map_err(Error::io("apply the egress policy of a sandbox"))
+        })
     }
 
     /// Changes the policy of a slot in use. Continues if the caller is cancelled. `false` if the sandbox has left the slot.
@@ -142,9 +174,12 @@ impl Filter {
             }
             return Err(error);
         }
+        if !applied.get(&index).is_some_and(|applied| applied.chain) {
+            return Ok(true);
+        }
         let bounds = self.bounds.get();
         let address = self.addressing.address(index);
-        let cut = netfilter::cut_flows(address, |to| policy.by_address(to.into(), &bounds).allowed);
+        let cut = self.session.cut_flows(address, |to| policy.by_address(to.into(), &bounds).allowed);
         if let Err(error) = cut {
             // The sandbox cannot send any more, but may still receive.
             warn!(sandbox = %tenant.owner, error = chain(&error), "deleting the conntrack entries of a sandbox");
@@ -166,20 +201,27 @@ impl Filter {
         if after.offline && !before.offline {
             batch.add(rules::OFFLINE, &[address]);
         }
-        let map = rules::denied(index);
+        let names = Names::of(index);
         match (before.chain, after.chain) {
             (false, true) => {
-                batch.new_map(&map);
-                batch.add_ranges(&map, &wanted.denied);
-                batch.new_chain(&rules::chain(index), &map, rules::REFUSE);
-                batch.send_to(rules::POLICIES, address, Verdict::Jump, &rules::chain(index));
+                batch.new_set(&names.allowed);
+                batch.new_map(&names.single, false);
+                batch.new_map(&names.ranges, true);
+                let chain = rules::chain(index);
+                batch.new_chain(&chain);
+                batch.spare(&chain, &names.allowed);
+                batch.mark(&chain, &names.single, rules::REFUSE);
+                batch.mark(&chain, &names.ranges, rules::REFUSE);
+                batch.send_to(rules::POLICIES, address, Verdict::Jump, &chain);
             }
-            (true, true) => {
-                batch.empty(&map);
-                batch.add_ranges(&map, &wanted.denied);
-            }
+            (true, true) => [&names.allowed, &names.single, &names.ranges].iter().for_each(|set| batch.empty(set)),
             (true, false) => self.drop_chain(&mut batch, index),
             (false, false) => {}
+        }
+        if after.chain {
+            batch.add(&names.allowed, &wanted.decided.allowed);
+            batch.add_marks(&names.single, &wanted.decided.single);
+            batch.add_ranges(&names.ranges, &wanted.decided.ranges);
         }
         if before.redirect != after.redirect {
             if before.redirect.is_some() {
@@ -192,7 +234,7 @@ impl Filter {
         if before.offline && !after.offline {
             batch.take(rules::OFFLINE, &[address]);
         }
-        batch.commit()?;
+        self.session.commit(batch)?;
         applied.insert(index, after);
         Ok(())
     }
@@ -200,12 +242,13 @@ impl Filter {
     fn drop_chain(&self, batch: &mut Batch, index: u32) {
         batch.take(rules::POLICIES, &[self.addressing.address(index)]);
         batch.delete_chain(&rules::chain(index));
-        batch.delete_map(&rules::denied(index));
+        let Names { allowed, single, ranges } = Names::of(index);
+        [allowed, single, ranges].iter().for_each(|set| batch.delete_set(set));
     }
 
     /// Adds what the kernel counted since the last time to the denials of a sandbox.
     pub(crate) fn count(&self, index: u32, tenant: &Tenant) {
-        let counters = match netfilter::counters(&self.addressing.table(), rules::REFUSED) {
+        let counters = match self.session.counters(&self.addressing.table(), rules::REFUSED) {
             Ok(counters) => counters,
             Err(error) => return warn!(error = chain(&error), "reading the counters of the packet filter"),
         };
@@ -232,7 +275,7 @@ impl Filter {
             let mut batch = Batch::new(&filter.addressing.table());
             batch.empty(rules::CLOSED);
             batch.add_ranges(rules::CLOSED, &ranges::closed(&filter.bounds.get()));
-            let set = batch.commit();
+            let set = filter.session.commit(batch);
             if set.is_err() {
                 // So that it is tried again.
                 filter.bounds.set_on_link(before);
@@ -255,7 +298,7 @@ impl Filter {
         let table = self.addressing.table();
         let addresses: Vec<Ipv4Addr> = indexes.iter().map(|&index| self.addressing.address(index)).collect();
         for set in rules::COUNTED {
-            netfilter::remove(&table, set, &addresses)?;
+            self.session.remove(&table, set, &addresses)?;
         }
         let mut batch = Batch::new(&table);
         for index in indexes {
@@ -271,13 +314,24 @@ impl Filter {
                 self.drop_chain(&mut batch, *index);
             }
         }
-        match batch.commit() {
+        match self.session.commit(batch) {
             // The whole table is gone; the next one will not have them.
-            Err(e) if e.raw_os_error() == Some(libc::ENOENT) && !netfilter::has_table(&table)? => return Ok(()),
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) && !self.session.has_table(&table)? => return Ok(()),
             other => other?,
         }
-        let mut counters = netfilter::counters(&table, rules::REFUSED)?;
+        let mut counters = self.session.counters(&table, rules::REFUSED)?;
         counters.retain(|(source, ..)| addresses.contains(source));
-        netfilter::remove_counters(&table, rules::REFUSED, &counters)
+        self.session.remove_counters(&table, rules::REFUSED, &counters)
+    }
+
+    /// Deletes the conntrack entries of a slot.
+    pub(crate) fn forget_flows(&self, index: u32) -> Result<(), Error> {
+        let forgotten = self.session.forget_flows(self.addressing.address(index));
+        forgotten.map_err(Error::io("delete the conntrack entries of a sandbox"))
+    }
+
+    /// Whether the table exists.
+    pub(crate) fn is_loaded(&self) -> Result<bool, Error> {
+        self.session.has_table(&self.addressing.table()).map_err(Error::io("look for the packet filter"))
     }
 }

@@ -24,6 +24,7 @@ mod reaper;
 mod rules;
 mod sentry;
 mod slot;
+mod stock;
 mod tenant;
 
 pub use block::{BlockLease, claim_block};

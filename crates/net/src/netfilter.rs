@@ -5,5 +5,5 @@ mod conntrack;
 mod message;
 mod tables;
 
-pub(crate) use conntrack::{cut_flows, forget_flows};
-pub(crate) use tables::{Batch, Verdict, changes, counters, deletes_table, has_table, remove, remove_counters};
+pub(crate) use message::Session;
+pub(crate) use tables::{Batch, Verdict, changes, deletes_table};

@@ -1,6 +1,5 @@
 //! The network of one server: allocates slots from a pool that is refilled in the background.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,15 +10,16 @@ use cabana_types::{EgressPolicy, SandboxId};
 use tracing::{info, warn};
 
 use crate::addressing::{Addressing, BLOCK_PREFIX};
-use crate::builder::{self, Builder};
+use crate::builder::Builder;
 use crate::egress::{Egress, Gate, SharedBounds};
 use crate::filter::Filter;
 use crate::ledger::{Ledger, Offer};
 use crate::links::Links;
 use crate::reaper::Reaper;
 use crate::slot::Slot;
+use crate::stock::{remove_shared, take_stock};
 use crate::tenant::Tenant;
-use crate::{Error, NetworkConfig, dns, namespace, on_link, rules, sentry};
+use crate::{Error, NetworkConfig, dns, namespace, on_link, sentry};
 
 /// MTU if the machine has no default route.
 const USUAL_MTU: u32 = 1500;
@@ -109,7 +109,7 @@ impl Network {
         let strays = take_stock(&addressing, &ledger, &links, in_use).await?;
         let on_link = on_link::read(&links).await?;
         let bounds = SharedBounds::new(Bounds { on_link, ..config.bounds });
-        let filter = Filter::new(Arc::clone(&addressing), Arc::clone(&ledger), Arc::clone(&bounds));
+        let filter = Filter::open(Arc::clone(&addressing), Arc::clone(&ledger), Arc::clone(&bounds))?;
         // The rules come first: from here on no slot is unfiltered.
         filter.load().await?;
         links.fence(addressing.block, BLOCK_PREFIX).await?;
@@ -139,7 +139,8 @@ impl Network {
         Ok(Network { core, tasks })
     }
 
-    /// Allocates a slot for a sandbox: a ready one without delay, or a new one if the pool is empty.
+    /// Allocates a slot for a sandbox: a ready one without delay, or a new one if the pool is empty. A large policy is
+    /// applied in the background, and the sandbox can connect nowhere until [`Network::ready`] returns.
     pub async fn acquire(&self, owner: &SandboxId, policy: Arc<EgressPolicy>) -> Result<Slot, Error> {
         let has_to_know = self.core.filter.has_to_know(&policy);
         let tenant = Tenant::new(owner.clone(), policy);
@@ -151,6 +152,14 @@ impl Network {
             claim.keep();
         }
         Ok(slot)
+    }
+
+    /// Waits until the policy of a slot that was just allocated is applied.
+    pub async fn ready(&self, index: u32) -> Result<(), Error> {
+        match self.core.ledger.tenant(index) {
+            Some(tenant) => tenant.begun().await,
+            None => Ok(()),
+        }
     }
 
     /// The slot of a sandbox that survived a restart of the server; `None` if its namespace is gone.
@@ -300,61 +309,6 @@ impl Drop for Claim<'_> {
             warn!(index, error = chain(&e), "a network slot is left for the next start to delete");
         }
     }
-}
-
-/// Records existing slots in the ledger, and returns the unused ones.
-async fn take_stock(
-    addressing: &Addressing,
-    ledger: &Ledger,
-    links: &Links,
-    in_use: Vec<InUse>,
-) -> Result<Vec<u32>, Error> {
-    let names = links.names().await?;
-    let linked: BTreeSet<u32> = names.iter().filter_map(|name| addressing.index_of_link(name)).collect();
-    let mut found = linked.clone();
-    for entry in std::fs::read_dir(addressing.pins()).map_err(Error::path("list", addressing.pins()))? {
-        let entry = entry.map_err(Error::path("list", addressing.pins()))?;
-        let name = entry.file_name();
-        let Some(name) = name.to_str() else { continue };
-        found.extend(addressing.index_of_file(name));
-        if addressing.is_old_mark(name) {
-            namespace::remove(&entry.path())?;
-        }
-    }
-    for InUse { index, owner, policy } in in_use {
-        if !found.remove(&index) {
-            continue;
-        }
-        let pinned = namespace::open(&addressing.pin(index))?.filter(|_| linked.contains(&index));
-        if pinned.is_none() {
-            warn!(index, "the network namespace of a running sandbox is not where it was pinned");
-        }
-        let slot = pinned.map(|netns| builder::slot(addressing, index, netns));
-        ledger.adopt(index, slot, Tenant::new(owner, policy));
-    }
-    found.iter().for_each(|&index| ledger.stray(index));
-    Ok(found.into_iter().collect())
-}
-
-/// Removes the objects that exist once per instance.
-async fn remove_shared(addressing: &Addressing) -> Vec<Error> {
-    let mut errors = Vec::new();
-    match Links::open() {
-        Ok(links) => {
-            errors.extend(links.remove_local(addressing.dns()).await.err());
-            errors.extend(links.remove_fence(addressing.block, BLOCK_PREFIX).await.err());
-            links.close().await;
-        }
-        Err(e) => errors.push(e),
-    }
-    errors.extend(rules::unload(addressing).await.err());
-    match std::fs::remove_dir(addressing.pins()) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            errors.push(Error::path("remove", addressing.pins())(e));
-        }
-        _ => {}
-    }
-    errors
 }
 
 /// Enables IP forwarding. Written only if it is off, because writing it resets other settings.

@@ -15,7 +15,7 @@ use crate::builder::next;
 use crate::filter::Filter;
 use crate::ledger::Ledger;
 use crate::links::Links;
-use crate::{Error, namespace, netfilter};
+use crate::{Error, namespace};
 use cabana_types::error::chain;
 
 /// Delay before a failed deletion is retried.
@@ -138,7 +138,7 @@ async fn delete(machine: &Machine, batch: &[u32], pending: &mut BTreeSet<u32>, e
         return errors.push(e);
     }
     for &index in batch {
-        let failed = clear(addressing, index);
+        let failed = clear(addressing, filter, index);
         if failed.is_empty() {
             pending.remove(&index);
             ledger.gone(index);
@@ -148,11 +148,7 @@ async fn delete(machine: &Machine, batch: &[u32], pending: &mut BTreeSet<u32>, e
 }
 
 /// Removes the other remains of a slot.
-fn clear(addressing: &Addressing, index: u32) -> Vec<Error> {
-    let steps = [
-        namespace::unpin(&addressing.pin(index)),
-        netfilter::forget_flows(addressing.address(index))
-            .map_err(Error::io("delete the conntrack entries of a sandbox")),
-    ];
+fn clear(addressing: &Addressing, filter: &Filter, index: u32) -> Vec<Error> {
+    let steps = [namespace::unpin(&addressing.pin(index)), filter.forget_flows(index)];
     steps.into_iter().filter_map(Result::err).collect()
 }

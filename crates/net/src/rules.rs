@@ -9,7 +9,7 @@ use crate::addressing::{Addressing, BLOCK_PREFIX};
 use crate::config::MOST_SLOTS;
 use crate::dns::REDIRECTED_PORT;
 use crate::egress::PROXY_PORT;
-use crate::ranges::{self, MOST_RULES, Range};
+use crate::ranges::{self, Decided, MOST_RULES, Range};
 use crate::{Error, nft};
 
 /// The set of sandboxes without internet access.
@@ -70,9 +70,22 @@ pub(crate) fn chain(index: u32) -> String {
     format!("policy_{index}")
 }
 
-/// The map of what a slot's policy denies.
-pub(crate) fn denied(index: u32) -> String {
-    format!("denied_{index}")
+/// Names of what a slot's policy decides: see [`Decided`].
+#[derive(Debug)]
+pub(crate) struct Names {
+    /// The set of allowed addresses.
+    pub(crate) allowed: String,
+    /// The map of single addresses that are denied.
+    pub(crate) single: String,
+    /// The map of ranges that are denied.
+    pub(crate) ranges: String,
+}
+
+impl Names {
+    pub(crate) fn of(index: u32) -> Names {
+        let name = |what: &str| format!("{what}_{index}");
+        Names { allowed: name("allowed"), single: name("single"), ranges: name("ranges") }
+    }
 }
 
 /// What the table holds beside its fixed rules.
@@ -81,7 +94,7 @@ pub(crate) struct Contents {
     /// Used slots; those above the configured number of slots are otherwise not expected.
     pub(crate) used: Vec<u32>,
     pub(crate) offline: Vec<u32>,
-    pub(crate) denied: Vec<(u32, Vec<Range>)>,
+    pub(crate) decided: Vec<(u32, Decided)>,
     pub(crate) redirects: Vec<(u32, Redirect)>,
     pub(crate) closed: Vec<Range>,
     pub(crate) only: Option<Vec<Range>>,
@@ -147,10 +160,15 @@ fn sets(addressing: &Addressing, contents: &Contents, counting: Counting) -> Str
         let only = elements(only.iter().map(span));
         set("set", "only", format!("    type ipv4_addr\n    flags interval\n{only}"));
     }
-    for (index, ranges) in &contents.denied {
-        set("map", &denied(*index), format!("{marked}{}", marks(ranges)));
+    for (index, decided) in &contents.decided {
+        let names = Names::of(*index);
+        let allowed = elements(decided.allowed.iter().map(ToString::to_string));
+        set("set", &names.allowed, format!("    type ipv4_addr\n{allowed}"));
+        let single = elements(decided.single.iter().map(|(address, rule)| format!("{address} : {rule}")));
+        set("map", &names.single, format!("    type ipv4_addr : mark\n{single}"));
+        set("map", &names.ranges, format!("{marked}{}", marks(&decided.ranges)));
     }
-    let policies = contents.denied.iter().map(|(index, _)| format!("{} : jump {}", address(index), chain(*index)));
+    let policies = contents.decided.iter().map(|(index, _)| format!("{} : jump {}", address(index), chain(*index)));
     set("map", POLICIES, format!("    type ipv4_addr : verdict\n{}", elements(policies)));
     let redirects = contents.redirects.iter().map(|(index, to)| format!("{} : goto {}", address(index), to.chain()));
     set("map", REDIRECTS, format!("    type ipv4_addr : verdict\n{}", elements(redirects)));
@@ -182,9 +200,13 @@ fn table(addressing: &Addressing, contents: &Contents, counting: Counting) -> St
     let (offline, only) = (ranges::OFFLINE, ranges::ONLY);
     let within = count(format!("ip daddr != @only meta mark set {only} goto {REFUSE}"), contents.only.is_some());
     let mut policies = String::new();
-    for (index, _) in &contents.denied {
-        let (chain, map) = (chain(*index), denied(*index));
-        let _ = write!(policies, "  chain {chain} {{\n    meta mark set ip daddr map @{map} goto {REFUSE}\n  }}\n");
+    for (index, _) in &contents.decided {
+        let (chain, Names { allowed, single, ranges }) = (chain(*index), Names::of(*index));
+        let _ = write!(policies, "  chain {chain} {{\n    ip daddr @{allowed} return\n");
+        for map in [single, ranges] {
+            let _ = writeln!(policies, "    meta mark set ip daddr map @{map} goto {REFUSE}");
+        }
+        policies.push_str("  }\n");
     }
     let sets = sets(addressing, contents, counting);
     // The name server is not tracked: its clients could fill the machine's connection table. So sandboxes without internet

@@ -36,7 +36,7 @@ fn listen() -> Result<rtnetlink::sys::TokioSocket, Error> {
     netfilter::changes().map_err(Error::io("listen for changes of the packet filter"))
 }
 
-async fn watch(socket: &rtnetlink::sys::TokioSocket, addressing: &Arc<Addressing>, filter: &Filter) {
+async fn watch(socket: &rtnetlink::sys::TokioSocket, addressing: &Arc<Addressing>, filter: &Arc<Filter>) {
     // Larger than any message of the kernel.
     let mut message = Vec::with_capacity(64 * 1024);
     loop {
@@ -63,10 +63,9 @@ async fn watch(socket: &rtnetlink::sys::TokioSocket, addressing: &Arc<Addressing
     }
 }
 
-async fn restore(addressing: &Arc<Addressing>, filter: &Filter) -> Result<(), Error> {
-    let table = addressing.table();
-    let exists = spawn_blocking(move || netfilter::has_table(&table)).await.map_err(|_| Error::Closed)?;
-    if exists.map_err(Error::io("look for the packet filter"))? {
+async fn restore(addressing: &Arc<Addressing>, filter: &Arc<Filter>) -> Result<(), Error> {
+    let asked = Arc::clone(filter);
+    if spawn_blocking(move || asked.is_loaded()).await.map_err(|_| Error::Closed)?? {
         return Ok(());
     }
     warn!(

@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 use cabana_types::egress::{Denial, Denials};
 use cabana_types::{EgressPolicy, SandboxId};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tracing::info;
+
+use crate::Error;
 
 /// Denials of one sandbox that are logged in each period; all are counted.
 const LOGGED: u32 = 10;
@@ -18,6 +21,8 @@ pub(crate) struct Tenant {
     pub(crate) owner: SandboxId,
     policy: watch::Sender<Arc<EgressPolicy>>,
     denied: Mutex<Denied>,
+    /// Its policy is being applied for the first time.
+    begins: Mutex<Option<JoinHandle<Result<(), Error>>>>,
 }
 
 #[derive(Debug, Default)]
@@ -33,7 +38,12 @@ struct Denied {
 
 impl Tenant {
     pub(crate) fn new(owner: SandboxId, policy: Arc<EgressPolicy>) -> Arc<Tenant> {
-        Arc::new(Tenant { owner, policy: watch::Sender::new(policy), denied: Mutex::default() })
+        Arc::new(Tenant {
+            owner,
+            policy: watch::Sender::new(policy),
+            denied: Mutex::default(),
+            begins: Mutex::default(),
+        })
     }
 
     pub(crate) fn policy(&self) -> Arc<EgressPolicy> {
@@ -42,6 +52,19 @@ impl Tenant {
 
     pub(crate) fn set_policy(&self, policy: Arc<EgressPolicy>) {
         self.policy.send_replace(policy);
+    }
+
+    pub(crate) fn begins(&self, applying: JoinHandle<Result<(), Error>>) {
+        *self.begins.lock().unwrap_or_else(PoisonError::into_inner) = Some(applying);
+    }
+
+    /// Waits until the policy is applied for the first time.
+    pub(crate) async fn begun(&self) -> Result<(), Error> {
+        let applying = self.begins.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match applying {
+            Some(applying) => applying.await.map_err(|_| Error::Closed)?,
+            None => Ok(()),
+        }
     }
 
     /// Tells of changes of the policy; closed when the sandbox has left the slot.

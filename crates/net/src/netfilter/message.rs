@@ -1,6 +1,7 @@
 //! Building, sending and parsing netlink messages.
 
 use std::io;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
@@ -32,12 +33,12 @@ pub(super) struct Message(Vec<u8>);
 
 impl Message {
     /// `kind` has the subsystem in the high byte; `resource` identifies the subsystem of a batch.
-    pub(super) fn new(kind: u16, flags: u16, sequence: u32, family: u8, resource: u16) -> Message {
+    pub(super) fn new(kind: u16, flags: u16, family: u8, resource: u16) -> Message {
         let mut bytes = vec![0; 4];
         bytes.extend(kind.to_ne_bytes());
         bytes.extend((NLM_F_REQUEST | flags).to_ne_bytes());
-        bytes.extend(sequence.to_ne_bytes());
-        bytes.extend([0; 4]);
+        // Sequence number, see `Session`, and sender.
+        bytes.extend([0; 8]);
         bytes.extend([family, 0]);
         bytes.extend(resource.to_be_bytes());
         Message(bytes)
@@ -45,18 +46,22 @@ impl Message {
 
     pub(super) fn attribute(mut self, kind: u16, value: &[u8]) -> Message {
         let length = u16::try_from(4 + value.len()).expect("attributes here are short");
-        self.0.extend(length.to_ne_bytes());
-        self.0.extend(kind.to_ne_bytes());
-        self.0.extend(value);
-        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self.0.extend_from_slice(&length.to_ne_bytes());
+        self.0.extend_from_slice(&kind.to_ne_bytes());
+        self.0.extend_from_slice(value);
+        self.pad()
+    }
+
+    fn pad(mut self) -> Message {
+        let missing = self.0.len().next_multiple_of(4) - self.0.len();
+        self.0.extend_from_slice(&[0; 3][..missing]);
         self
     }
 
     /// Attributes that are encoded already.
     pub(super) fn raw(mut self, bytes: &[u8]) -> Message {
-        self.0.extend(bytes);
-        self.0.resize(self.0.len().next_multiple_of(4), 0);
-        self
+        self.0.extend_from_slice(bytes);
+        self.pad()
     }
 
     pub(super) fn text(self, kind: u16, value: &str) -> Message {
@@ -69,7 +74,7 @@ impl Message {
 
     pub(super) fn nest(mut self, kind: u16, fill: impl FnOnce(Message) -> Message) -> Message {
         let start = self.0.len();
-        self.0.extend([0; 4]);
+        self.0.extend_from_slice(&[0; 4]);
         self = fill(self);
         let length = u16::try_from(self.0.len() - start).expect("lists here are sent in parts");
         self.0[start..start + 2].copy_from_slice(&length.to_ne_bytes());
@@ -84,77 +89,90 @@ impl Message {
     }
 }
 
-/// Makes a finished message the one of a request whose response is awaited.
-pub(super) fn awaited(message: &mut [u8]) {
-    message[6] |= u8::try_from(NLM_F_ACK).expect("a low bit");
-    message[8..12].copy_from_slice(&1_u32.to_ne_bytes());
-}
-
-fn open() -> io::Result<Socket> {
-    let mut socket = Socket::new(NETLINK_NETFILTER)?;
-    setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::seconds(PATIENCE.as_secs().cast_signed()))?;
-    // Without it an error comes with the whole request.
-    socket.set_cap_ack(true)?;
-    socket.bind_auto()?;
-    socket.connect(&SocketAddr::new(0, 0))?;
-    Ok(socket)
-}
-
-fn send(socket: &Socket, request: &[u8]) -> io::Result<()> {
-    if request.len() > RECEIVE_BUFFER {
-        setsockopt(socket, sockopt::SndBufForce, &SEND_BUFFER)?;
+/// Gives all messages of a request the same number, which its responses have, too.
+fn renumber(mut request: &mut [u8], sequence: u32) {
+    while let Some(length) = request.first_chunk().map(|length| u32::from_ne_bytes(*length) as usize) {
+        let Some(place) = request.get_mut(8..12).filter(|_| length >= HEADER) else { return };
+        place.copy_from_slice(&sequence.to_ne_bytes());
+        let end = length.next_multiple_of(4).min(request.len());
+        request = &mut request[end..];
     }
-    socket.send(request, 0).map(drop)
+}
+
+/// A connection to netfilter in the namespace in which it was opened. It stays open: while a socket is closed, the kernel
+/// waits until what earlier changes deleted is freed, and changes nothing else.
+#[derive(Debug)]
+pub(crate) struct Session(Mutex<Connection>);
+
+#[derive(Debug)]
+struct Connection {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl Session {
+    pub(crate) fn open() -> io::Result<Session> {
+        let mut socket = Socket::new(NETLINK_NETFILTER)?;
+        setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::seconds(PATIENCE.as_secs().cast_signed()))?;
+        setsockopt(&socket, sockopt::SndBufForce, &SEND_BUFFER)?;
+        // Without it an error comes with the whole request.
+        socket.set_cap_ack(true)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(Session(Mutex::new(Connection { socket, sequence: 0 })))
+    }
+
+    /// Sends a request and passes the responses to `each` until it returns a result. An error of the kernel is one.
+    fn ask<T>(&self, mut request: Vec<u8>, mut each: impl FnMut(u16, &[u8]) -> Option<io::Result<T>>) -> io::Result<T> {
+        let mut connection = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        connection.sequence = connection.sequence.wrapping_add(1);
+        let number = connection.sequence;
+        renumber(&mut request, number);
+        connection.socket.send(&request, 0)?;
+        let mut buffer = Vec::with_capacity(RECEIVE_BUFFER);
+        loop {
+            buffer.clear();
+            connection.socket.recv(&mut buffer, 0)?;
+            // Others belong to an earlier request that failed.
+            for (kind, _, body) in messages(&buffer).filter(|(_, sequence, _)| *sequence == number) {
+                if let Some(error) = failure(body).filter(|_| kind == NLMSG_ERROR) {
+                    return Err(error);
+                }
+                if let Some(result) = each(kind, body) {
+                    return result;
+                }
+            }
+        }
+    }
+
+    /// Sends a request of which one message asks for an acknowledgement or has one answer, and returns the answer's type.
+    pub(super) fn transact(&self, request: Vec<u8>) -> io::Result<Option<u16>> {
+        self.ask(request, |kind, _| Some(Ok((kind != NLMSG_ERROR).then_some(kind))))
+    }
+
+    /// Sends a request for a list, and passes the attributes of each entry to `each`.
+    pub(super) fn dump(&self, mut request: Vec<u8>, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+        let flags = u16::from_ne_bytes([request[6], request[7]]) | NLM_F_DUMP;
+        request[6..8].copy_from_slice(&flags.to_ne_bytes());
+        self.ask(request, |kind, body| match kind {
+            NLMSG_DONE => Some(failure(body).map_or(Ok(()), Err)),
+            NLMSG_ERROR => Some(Ok(())),
+            _ => {
+                each(body.get(FAMILY_HEADER..).unwrap_or(&[]));
+                None
+            }
+        })
+    }
+}
+
+/// Asks for an acknowledgement of a finished message.
+pub(super) fn acknowledged(message: &mut [u8]) {
+    message[6] |= u8::try_from(NLM_F_ACK).expect("a low bit");
 }
 
 fn failure(body: &[u8]) -> Option<io::Error> {
     let code = body.first_chunk().map_or(-libc::EPROTO, |code| i32::from_ne_bytes(*code));
     (code != 0).then(|| io::Error::from_raw_os_error(-code))
-}
-
-/// Sends a request and waits for the response with sequence number 1, or for any error.
-pub(super) fn transact(request: &[u8]) -> io::Result<Option<u16>> {
-    let socket = open()?;
-    send(&socket, request)?;
-    let mut buffer = Vec::with_capacity(8192);
-    loop {
-        buffer.clear();
-        socket.recv(&mut buffer, 0)?;
-        for (kind, sequence, body) in messages(&buffer) {
-            if kind != NLMSG_ERROR {
-                if sequence == 1 {
-                    return Ok(Some(kind));
-                }
-                continue;
-            }
-            if let Some(error) = failure(body) {
-                return Err(error);
-            }
-            if sequence == 1 {
-                return Ok(None);
-            }
-        }
-    }
-}
-
-/// Sends a request for a list, and passes the attributes of each entry to `each`.
-pub(super) fn dump(mut request: Vec<u8>, mut each: impl FnMut(&[u8])) -> io::Result<()> {
-    let flags = u16::from_ne_bytes([request[6], request[7]]) | NLM_F_DUMP;
-    request[6..8].copy_from_slice(&flags.to_ne_bytes());
-    let socket = open()?;
-    send(&socket, &request)?;
-    let mut buffer = Vec::with_capacity(RECEIVE_BUFFER);
-    loop {
-        buffer.clear();
-        socket.recv(&mut buffer, 0)?;
-        for (kind, _, body) in messages(&buffer) {
-            match kind {
-                NLMSG_DONE => return failure(body).map_or(Ok(()), Err),
-                NLMSG_ERROR => return failure(body).map_or(Ok(()), Err),
-                _ => each(body.get(FAMILY_HEADER..).unwrap_or(&[])),
-            }
-        }
-    }
 }
 
 /// The messages of a datagram: type, sequence number, body.
@@ -192,7 +210,8 @@ mod tests {
 
     #[test]
     fn attributes_are_padded() {
-        let bytes = Message::new(0x0102, 0, 7, 2, 0).nest(3, |m| m.text(1, "ab")).finish();
+        let mut bytes = Message::new(0x0102, 0, 2, 0).nest(3, |m| m.text(1, "ab")).finish();
+        renumber(&mut bytes, 7);
         assert_eq!(bytes.len(), 20 + 4 + 8);
         assert_eq!(bytes[..4], 32_u32.to_ne_bytes());
         assert_eq!(bytes[20..22], 12_u16.to_ne_bytes());
@@ -208,6 +227,11 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn any_request_is_numbered(mut bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            renumber(&mut bytes, 1);
+        }
+
         #[test]
         fn any_datagram_is_parsed_to_its_end(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             prop_assert!(messages(&bytes).count() <= bytes.len() / HEADER);

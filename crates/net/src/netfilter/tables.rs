@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use rtnetlink::sys::protocols::NETLINK_NETFILTER;
 use rtnetlink::sys::{AsyncSocket, TokioSocket};
 
-use super::message::{Message, attributes, awaited, dump, find, messages, transact};
+use super::message::{Message, Session, acknowledged, attributes, find, messages};
 use crate::ranges::Range;
 
 const NLM_F_CREATE: u16 = 0x400;
@@ -30,7 +30,8 @@ const NFT_GETSETELEM: u16 = 13;
 const NFT_DELSETELEM: u16 = 14;
 
 /// Flags of a set, and the types of its keys and values as `nft` shows them.
-const INTERVAL_MAP: u32 = 0x4 | 0x8;
+const INTERVAL: u32 = 0x4;
+const MAP: u32 = 0x8;
 const TYPE_IPV4: u32 = 7;
 const TYPE_MARK: u32 = 19;
 /// Flag of an element: the address behind the last one of a range.
@@ -42,6 +43,7 @@ const NETWORK_HEADER: u32 = 1;
 const REGISTER: u32 = 1;
 const VERDICT_REGISTER: u32 = 0;
 const META_MARK: u32 = 3;
+const RETURN: i32 = -5;
 
 /// Elements per message; an attribute's length is 16 bits.
 const MOST_ELEMENTS: usize = 1000;
@@ -68,7 +70,7 @@ impl Verdict {
 }
 
 fn message(kind: u16, flags: u16) -> Message {
-    Message::new(NFTABLES << 8 | kind, flags, 2, NFPROTO_INET, 0)
+    Message::new(NFTABLES << 8 | kind, flags, NFPROTO_INET, 0)
 }
 
 /// A transaction under construction.
@@ -113,20 +115,36 @@ impl Batch {
         });
     }
 
-    /// Makes a map from ranges of addresses to marks.
-    pub(crate) fn new_map(&mut self, map: &str) {
+    /// Makes a set of addresses.
+    pub(crate) fn new_set(&mut self, set: &str) {
         let id = u32::try_from(self.messages.len()).unwrap_or(u32::MAX);
-        let set = message(NFT_NEWSET, NLM_F_CREATE).text(1, &self.table).text(2, map).number(3, INTERVAL_MAP);
+        let set = message(NFT_NEWSET, NLM_F_CREATE).text(1, &self.table).text(2, set).number(3, 0);
+        self.push(set.number(4, TYPE_IPV4).number(5, 4).number(10, id));
+    }
+
+    /// Makes a map from addresses, or from ranges of them, to marks.
+    pub(crate) fn new_map(&mut self, map: &str, has_ranges: bool) {
+        let id = u32::try_from(self.messages.len()).unwrap_or(u32::MAX);
+        let flags = if has_ranges { MAP | INTERVAL } else { MAP };
+        let set = message(NFT_NEWSET, NLM_F_CREATE).text(1, &self.table).text(2, map).number(3, flags);
         self.push(set.number(4, TYPE_IPV4).number(5, 4).number(6, TYPE_MARK).number(7, 4).number(10, id));
     }
 
-    pub(crate) fn delete_map(&mut self, map: &str) {
-        self.push(message(NFT_DELSET, 0).text(1, &self.table).text(2, map));
+    /// Deletes a set or map that no rule refers to.
+    pub(crate) fn delete_set(&mut self, set: &str) {
+        self.push(message(NFT_DELSET, 0).text(1, &self.table).text(2, set));
     }
 
     /// Removes all elements of a set or map.
     pub(crate) fn empty(&mut self, map: &str) {
         self.push(message(NFT_DELSETELEM, 0).text(1, &self.table).text(2, map));
+    }
+
+    /// Adds addresses to a map of marks.
+    pub(crate) fn add_marks(&mut self, map: &str, marks: &[(Ipv4Addr, u32)]) {
+        self.elements(NFT_NEWSETELEM, map, marks, |element, (address, rule)| {
+            key(element, &address.octets()).nest(2, |data| data.attribute(1, &rule.to_ne_bytes()))
+        });
     }
 
     /// Adds ranges to a map of marks.
@@ -144,20 +162,40 @@ impl Batch {
         });
     }
 
-    /// Makes a chain with one rule: packets to a range of the map get its mark and continue in `refuse`.
-    pub(crate) fn new_chain(&mut self, chain: &str, map: &str, refuse: &str) {
+    pub(crate) fn new_chain(&mut self, chain: &str) {
         self.push(message(NFT_NEWCHAIN, NLM_F_CREATE).text(1, &self.table).text(3, chain));
+    }
+
+    /// Adds a rule that loads the destination of a packet and continues with other expressions.
+    fn rule(&mut self, chain: &str, fill: impl FnOnce(Message) -> Message) {
         let rule = message(NFT_NEWRULE, NLM_F_CREATE | NLM_F_APPEND).text(1, &self.table).text(2, chain);
         self.push(rule.nest(4, |list| {
-            let list = expression(list, "payload", |data| {
+            fill(expression(list, "payload", |data| {
                 data.number(1, REGISTER).number(2, NETWORK_HEADER).number(3, DESTINATION).number(4, 4)
-            });
+            }))
+        }));
+    }
+
+    /// Adds a rule: packets to an address of the set leave the chain.
+    pub(crate) fn spare(&mut self, chain: &str, set: &str) {
+        self.rule(chain, |list| {
+            let list = expression(list, "lookup", |data| data.text(1, set).number(2, REGISTER));
+            expression(list, "immediate", |data| {
+                data.number(1, VERDICT_REGISTER)
+                    .nest(2, |data| data.nest(2, |verdict| verdict.attribute(1, &RETURN.to_be_bytes())))
+            })
+        });
+    }
+
+    /// Adds a rule: packets to an address of the map get its mark and continue in another chain.
+    pub(crate) fn mark(&mut self, chain: &str, map: &str, next: &str) {
+        self.rule(chain, |list| {
             let list = expression(list, "lookup", |data| data.text(1, map).number(2, REGISTER).number(3, REGISTER));
             let list = expression(list, "meta", |data| data.number(2, META_MARK).number(3, REGISTER));
             expression(list, "immediate", |data| {
-                data.number(1, VERDICT_REGISTER).nest(2, |data| Verdict::Goto.fill(data, refuse))
+                data.number(1, VERDICT_REGISTER).nest(2, |data| Verdict::Goto.fill(data, next))
             })
-        }));
+        });
     }
 
     /// Deletes a chain that nothing refers to, with its rules.
@@ -165,13 +203,11 @@ impl Batch {
         self.push(message(NFT_DELCHAIN, 0).text(1, &self.table).text(3, chain));
     }
 
-    /// Makes the changes.
-    pub(crate) fn commit(mut self) -> io::Result<()> {
-        let Some(last) = self.messages.last_mut() else { return Ok(()) };
-        awaited(last);
-        let begin = Message::new(BATCH_BEGIN, 0, 0, 0, NFTABLES).finish();
-        let end = Message::new(BATCH_END, 0, 3, 0, NFTABLES).finish();
-        transact(&[&begin[..], &self.messages.concat(), &end].concat()).map(drop)
+    /// The transaction; `None` if it changes nothing.
+    fn finish(mut self) -> Option<Vec<u8>> {
+        acknowledged(self.messages.last_mut()?);
+        let edge = |kind| Message::new(kind, 0, 0, NFTABLES).finish();
+        Some([&edge(BATCH_BEGIN)[..], &self.messages.concat(), &edge(BATCH_END)].concat())
     }
 }
 
@@ -181,15 +217,6 @@ fn key(element: Message, bytes: &[u8]) -> Message {
 
 fn expression(list: Message, name: &str, fill: impl FnOnce(Message) -> Message) -> Message {
     list.nest(1, |expression| expression.text(1, name).nest(2, fill))
-}
-
-/// Removes addresses from a set; missing addresses or sets are ignored.
-pub(crate) fn remove(table: &str, set: &str, addresses: &[Ipv4Addr]) -> io::Result<()> {
-    let mut batch = Batch::new(table);
-    // Removing a missing element fails, which rolls back the rest and takes the kernel 10 ms. So add it first.
-    batch.add(set, addresses);
-    batch.take(set, addresses);
-    unless_missing(batch.commit())
 }
 
 fn unless_missing(result: io::Result<()>) -> io::Result<()> {
@@ -202,15 +229,48 @@ fn unless_missing(result: io::Result<()>) -> io::Result<()> {
 /// A counter of refused packets: source, mark, packets.
 pub(crate) type Counter = (Ipv4Addr, u32, u64);
 
-/// The counters in a set of addresses and marks.
-pub(crate) fn counters(table: &str, set: &str) -> io::Result<Vec<Counter>> {
-    let request = Message::new(NFTABLES << 8 | NFT_GETSETELEM, 0, 1, NFPROTO_INET, 0).text(1, table).text(2, set);
-    let mut counters = Vec::new();
-    dump(request.finish(), |entry| {
-        let list = find(entry, &[3]).map(attributes).into_iter().flatten();
-        counters.extend(list.filter_map(|(_, element)| counter(element)));
-    })?;
-    Ok(counters)
+impl Session {
+    /// Makes the changes of a transaction.
+    pub(crate) fn commit(&self, batch: Batch) -> io::Result<()> {
+        batch.finish().map_or(Ok(()), |request| self.transact(request).map(drop))
+    }
+
+    /// Removes addresses from a set; missing addresses or sets are ignored.
+    pub(crate) fn remove(&self, table: &str, set: &str, addresses: &[Ipv4Addr]) -> io::Result<()> {
+        let mut batch = Batch::new(table);
+        // Removing a missing element fails, which rolls back the rest and takes the kernel 10 ms. So add it first.
+        batch.add(set, addresses);
+        batch.take(set, addresses);
+        unless_missing(self.commit(batch))
+    }
+
+    /// The counters in a set of addresses and marks.
+    pub(crate) fn counters(&self, table: &str, set: &str) -> io::Result<Vec<Counter>> {
+        let mut counters = Vec::new();
+        self.dump(message(NFT_GETSETELEM, 0).text(1, table).text(2, set).finish(), |entry| {
+            let list = find(entry, &[3]).map(attributes).into_iter().flatten();
+            counters.extend(list.filter_map(|(_, element)| counter(element)));
+        })?;
+        Ok(counters)
+    }
+
+    /// Removes counters that exist.
+    pub(crate) fn remove_counters(&self, table: &str, set: &str, counters: &[Counter]) -> io::Result<()> {
+        let mut batch = Batch::new(table);
+        batch.elements(NFT_DELSETELEM, set, counters, |element, (source, mark, _)| {
+            key(element, &[source.octets(), mark.to_ne_bytes()].concat())
+        });
+        unless_missing(self.commit(batch))
+    }
+
+    /// Whether an inet table exists.
+    pub(crate) fn has_table(&self, table: &str) -> io::Result<bool> {
+        match self.transact(message(NFT_GETTABLE, 0).text(1, table).finish()) {
+            Ok(answer) => Ok(answer.is_some()),
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
 }
 
 fn counter(element: &[u8]) -> Option<Counter> {
@@ -219,25 +279,6 @@ fn counter(element: &[u8]) -> Option<Counter> {
     let mark: [u8; 4] = key.get(4..8)?.try_into().ok()?;
     let packets: [u8; 8] = find(element, &[7, 2, 2])?.try_into().ok()?;
     Some((source.into(), u32::from_ne_bytes(mark), u64::from_be_bytes(packets)))
-}
-
-/// Removes counters that exist.
-pub(crate) fn remove_counters(table: &str, set: &str, counters: &[Counter]) -> io::Result<()> {
-    let mut batch = Batch::new(table);
-    batch.elements(NFT_DELSETELEM, set, counters, |element, (source, mark, _)| {
-        key(element, &[source.octets(), mark.to_ne_bytes()].concat())
-    });
-    unless_missing(batch.commit())
-}
-
-/// Whether an inet table exists.
-pub(crate) fn has_table(table: &str) -> io::Result<bool> {
-    let request = Message::new(NFTABLES << 8 | NFT_GETTABLE, 0, 1, NFPROTO_INET, 0).text(1, table).finish();
-    match transact(&request) {
-        Ok(answer) => Ok(answer.is_some()),
-        Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(false),
-        Err(e) => Err(e),
-    }
 }
 
 /// A socket that receives a message when anything changes in nftables.

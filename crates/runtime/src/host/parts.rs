@@ -93,6 +93,7 @@ impl Host {
         if spec.root.is_kept() {
             self.disks.resize(&spec.id, spec.disk_bytes()).await?;
         }
+        self.network.ready(parts.slot.index).await.map_err(network_error)?;
         let live = self.register(&spec.id, pidfd, parts.record)?;
         live.ok_or_else(|| launch_error(&spec.id, "its network slot is gone"))
     }
