@@ -7,12 +7,12 @@ use bytes::Bytes;
 use cabana_types::Secret;
 use cabana_types::guest::{
     ACTIVITY_PATH, Activity, BRIDGE_PATH, BRIDGE_PROTOCOL, HEALTH_PATH, JOURNAL_PATH, MAX_READY_LINE, MAX_READY_LINES,
-    READY_PATH, Readiness, STOP_PATH, STOP_SECONDS,
+    READY_PATH, Readiness, STOP_PATH, STOP_SECONDS, TRUST_PATH, Trust,
 };
 use cabana_types::routing::ACCESS_TOKEN_HEADER;
 use http::header::{CONNECTION, HOST, UPGRADE};
 use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Empty, Full, Limited};
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -48,6 +48,16 @@ impl GuestLink {
         }
     }
 
+    /// Makes programs inside trust a certificate authority. Guests of earlier versions cannot: [`io::ErrorKind::Unsupported`].
+    pub async fn trust(&self, trust: &Trust) -> io::Result<()> {
+        let body = serde_json::to_vec(trust).map_err(io::Error::other)?;
+        match self.send(Method::POST, TRUST_PATH, body.into(), PROMPT, MAX_ANSWER).await? {
+            (StatusCode::NO_CONTENT, _) => Ok(()),
+            (StatusCode::NOT_FOUND | StatusCode::UNAUTHORIZED, _) => Err(io::ErrorKind::Unsupported.into()),
+            (status, _) => Err(io::Error::other(format!("status {status}"))),
+        }
+    }
+
     /// Makes the guest terminate all other processes, and waits for it.
     pub async fn stop(&self) -> io::Result<()> {
         let limit = Duration::from_secs(STOP_SECONDS) + PROMPT;
@@ -69,12 +79,23 @@ impl GuestLink {
         limit: Duration,
         max_bytes: usize,
     ) -> io::Result<(StatusCode, Bytes)> {
+        self.send(method, path, Bytes::new(), limit, max_bytes).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        limit: Duration,
+        max_bytes: usize,
+    ) -> io::Result<(StatusCode, Bytes)> {
         let called = async {
             let head = Head::default();
             let (mut sender, connection) = handshake(head.plain(self.connect(Port::Control).await?), head).await?;
             // Aborted at the end of this call, also if the guest never responds.
             let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
-            let request = Request::builder().method(method).uri(path).header(HOST, "guest").body(Empty::<Bytes>::new());
+            let request = Request::builder().method(method).uri(path).header(HOST, "guest").body(Full::new(body));
             let response = sender.send(request.map_err(io::Error::other)?).await?;
             let status = response.status();
             let body = Limited::new(response.into_body(), max_bytes).collect().await.map_err(io::Error::other)?;
@@ -149,13 +170,18 @@ mod tests {
         let none = "HTTP/1.1 204 No Content\r\n\r\n";
         let ready = answer(r#"{"ready":true}"#);
         let busy = answer(r#"{"commands":2}"#);
-        let (link, mut told) = guest(&dir, &[none, &busy, &ready, none, &answer("[]")]);
+        let old = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+        let (link, mut told) = guest(&dir, &[none, &busy, &ready, none, &answer("[]"), none, old]);
         assert!(link.is_healthy().await);
         assert_eq!(link.activity().await.unwrap().commands, 2);
         assert!(link.readiness(Duration::from_secs(7)).await.unwrap().ready);
         link.stop().await.unwrap();
         assert_eq!(link.journal(10).await.unwrap(), "[]");
-        for line in ["GET /health", "GET /activity", "GET /ready?seconds=7", "POST /stop", "GET /journal"] {
+        link.trust(&Trust::default()).await.unwrap();
+        assert_eq!(link.trust(&Trust::default()).await.unwrap_err().kind(), io::ErrorKind::Unsupported);
+        let posts = ["POST /trust", "POST /trust"];
+        let gets = ["GET /health", "GET /activity", "GET /ready?seconds=7", "POST /stop", "GET /journal"];
+        for line in gets.into_iter().chain(posts) {
             assert_eq!(told.recv().await.unwrap(), format!("{line} HTTP/1.1"));
         }
     }

@@ -1,6 +1,7 @@
 //! State of the daemon: settings that the host may change, commands and watchers.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -10,6 +11,7 @@ use cabana_types::guest::GuestConfig;
 use crate::commands::Commands;
 use crate::metrics::CpuMeter;
 use crate::readiness::Preparation;
+use crate::trust;
 use crate::watchers::Watchers;
 
 /// Settings, which `POST /init` changes.
@@ -19,6 +21,8 @@ pub(crate) struct Settings {
     pub(crate) access_token: Option<Secret>,
     /// Environment of every command.
     pub(crate) env: BTreeMap<String, String>,
+    /// Environment for programs that have their own certificates; everything else overrides it.
+    pub(crate) trust: Vec<(String, String)>,
     /// Default user.
     pub(crate) default_user: String,
     /// Default working directory.
@@ -60,6 +64,7 @@ impl Guest {
             settings: Mutex::new(Settings {
                 access_token: config.access_token.filter(|t| !t.expose().is_empty()),
                 env,
+                trust: Vec::new(),
                 default_user: config.default_user,
                 default_workdir: config.default_workdir.filter(|w| !w.is_empty()),
             }),
@@ -69,6 +74,19 @@ impl Guest {
             totals: Totals { cpus: config.cpu_count.max(1), memory: config.memory_bytes, disk: config.disk_bytes },
             cpu: Mutex::new(CpuMeter::new(Instant::now())),
         }
+    }
+
+    /// Makes programs trust a certificate authority. A failure is logged: they refuse hosts that it signs for.
+    pub(crate) fn trust(&self, certificate: Option<&str>) -> bool {
+        match trust::install(Path::new("/"), certificate) {
+            Ok(environment) => self.settings().trust = environment,
+            Err(error) => {
+                let text = format!("could not install the certificate authority of this sandbox: {error}");
+                self.commands.journal.warn(None, text);
+                return false;
+            }
+        }
+        true
     }
 
     /// Locks the settings; hold the guard briefly.

@@ -51,6 +51,7 @@ mod tests {
         let mut settings = Settings {
             access_token: Some(Secret::new("old")),
             env: BTreeMap::from([("A".to_owned(), "1".to_owned()), ("B".to_owned(), "2".to_owned())]),
+            trust: Vec::new(),
             default_user: "user".to_owned(),
             default_workdir: None,
         };

@@ -44,6 +44,7 @@ mod spawn;
 mod startup;
 mod stop;
 mod tail;
+mod trust;
 mod upload;
 mod users;
 mod watch;

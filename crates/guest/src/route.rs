@@ -8,7 +8,9 @@ use bytes::Bytes;
 use cabana_body_drain::TrackedBody;
 use cabana_proto::filesystem::{FILESYSTEM_SERVICE_NAME, FilesystemServer};
 use cabana_proto::process::{PROCESS_SERVICE_NAME, ProcessServer};
-use cabana_types::guest::{ACTIVITY_PATH, BRIDGE_PATH, HEALTH_PATH, INIT_PATH, JOURNAL_PATH, READY_PATH, STOP_PATH};
+use cabana_types::guest::{
+    ACTIVITY_PATH, BRIDGE_PATH, HEALTH_PATH, INIT_PATH, JOURNAL_PATH, READY_PATH, STOP_PATH, TRUST_PATH, Trust,
+};
 use connectrpc::{ConnectError, ConnectRpcService, Limits};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -159,6 +161,16 @@ impl Routes {
                 let seconds = seconds.map_err(|_| Problem::bad_request("seconds must be a number"))?;
                 let readiness = self.guest.preparation.decided_within(Duration::from_secs(seconds)).await;
                 Ok(reply::json(StatusCode::OK, &readiness))
+            }
+            ("POST", TRUST_PATH) => {
+                let trust: Trust = json_body(request, false).await?;
+                let guest = Arc::clone(&self.guest);
+                let installed =
+                    blocking::run(move || Ok::<_, Problem>(guest.trust(trust.certificate.as_deref()))).await?;
+                match installed {
+                    true => Ok(reply::empty(StatusCode::NO_CONTENT)),
+                    false => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the certificate was not installed")),
+                }
             }
             ("POST", STOP_PATH) => {
                 self.guest.preparation.give_up();

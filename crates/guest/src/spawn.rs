@@ -106,7 +106,8 @@ impl Launch<'_> {
             ("LOGNAME".to_owned(), self.account.name.clone()),
         ];
         let own = |(key, value): (&String, &String)| (key.clone(), value.clone());
-        login.into_iter().chain(self.settings.env.iter().map(own)).chain(self.config.envs.iter().map(own))
+        let trust = self.settings.trust.iter().cloned();
+        login.into_iter().chain(trust).chain(self.settings.env.iter().map(own)).chain(self.config.envs.iter().map(own))
     }
 
     /// Opens the working directory, so that the checked directory is the one used.

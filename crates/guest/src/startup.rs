@@ -57,7 +57,12 @@ pub(crate) fn run() -> Result<(), Error> {
         .thread_stack_size(THREAD_STACK)
         .build()
         .map_err(Error::system("start the runtime"))?;
+    let authority = config.authority.clone();
     let guest = Arc::new(Guest::new(config));
+    // Not in an ordinary process, as in development: the files are those of the machine.
+    if is_init {
+        guest.trust(authority.as_deref());
+    }
     let served = runtime.block_on(serve(start, Arc::clone(&guest), is_init));
     guest.commands.kill_all();
     // Do not wait for threads that are blocked in a filesystem.

@@ -71,6 +71,7 @@ fn spec(id: SandboxId, build: BuildId) -> LaunchSpec {
         env_vars: Default::default(),
         default_user: "user".into(),
         default_workdir: None,
+        authority: None,
         cpu_count: resources.cpu_count,
         memory_bytes: u64::from(resources.memory_mb) << 20,
         start: None,

@@ -198,6 +198,11 @@ impl Host {
         Ok(self.disks.resize(id, u64::from(resources.disk_mb) << 20).await?)
     }
 
+    /// The network, as the egress proxy sees it.
+    pub fn egress(&self) -> Arc<dyn cabana_net::Egress> {
+        self.network.egress()
+    }
+
     /// See [`crate::Isolation::set_egress`].
     pub(crate) async fn set_egress(&self, id: &SandboxId, policy: Arc<EgressPolicy>) -> Result<(), Error> {
         if let Some(record) = self.records.read(id)? {

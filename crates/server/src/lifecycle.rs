@@ -50,6 +50,7 @@ mod routes;
 mod snapshots;
 mod tasks;
 mod timers;
+mod trust;
 mod usage;
 mod watch;
 
@@ -89,6 +90,7 @@ use self::timers::Timers;
 use self::usage::Teams;
 use crate::config::Config;
 use crate::egress::Egress;
+use crate::vault::Vault;
 use cabana_edge::Directory;
 
 pub(crate) use self::build_sandbox::{BuildSandboxError, BuildSandboxSpec};
@@ -127,6 +129,7 @@ impl Lifecycle {
         backends: Arc<Isolations>,
         cold: Arc<ColdStore>,
         directory: Arc<Directory>,
+        vault: Arc<Vault>,
         config: &Config,
         supervisor: &Supervisor,
     ) -> Arc<Self> {
@@ -145,6 +148,7 @@ impl Lifecycle {
             archiver: Arc::clone(&archiver),
             ready: ReadyCheck::new(seconds(limits.ready_seconds), tasks.clone()),
             teams: Arc::new(Teams::default()),
+            vault,
             replacements: Replacements::default(),
             tasks: tasks.clone(),
         });

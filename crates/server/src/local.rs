@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cabana_egress::{Limits, ProxyConfig};
 use cabana_runtime::Isolations;
 use cabana_runtime::host::{Host, HostConfig};
 use cabana_runtime::native::{Native, NativeConfig};
@@ -89,8 +90,11 @@ pub async fn serve(
         .with_pool(Arc::new(pool.clone()))
         .with_default(&config.isolation.default)?;
     let isolation = isolations.default_name().to_owned();
-    let served = match Server::start(config, data_dir, store, Arc::new(isolations), supervisor).await {
-        Ok(server) => run(config, &pool, isolation, server, observer, shutdown).await,
+    let served = match Server::start(config, data_dir, store, Arc::new(isolations), supervisor.clone()).await {
+        Ok(server) => match start_proxy(config, &host, &server, &supervisor).await {
+            Ok(()) => run(config, &pool, isolation, server, observer, shutdown).await,
+            Err(error) => Err(error),
+        },
         Err(error) => Err(error),
     };
     // Sandboxes continue. What cannot be released now, the next start takes over.
@@ -99,6 +103,16 @@ pub async fn serve(
     }
     pool.close().await;
     served
+}
+
+/// Starts the proxy for connections of sandboxes whose policy names hosts. Until then they fail.
+async fn start_proxy(config: &Config, host: &Host, server: &Server, supervisor: &Supervisor) -> Result<(), Error> {
+    let (authorities, machine) =
+        (config.egress.authorities.clone(), |error: Box<dyn std::error::Error + Send + Sync>| Error::Machine(error));
+    let proxy = tokio::task::spawn_blocking(move || ProxyConfig::load(&authorities, Limits::default()));
+    let proxy = proxy.await.map_err(|error| machine(error.into()))?.map_err(|error| machine(error.into()))?;
+    let started = cabana_egress::start(supervisor, host.egress(), server.vault(), proxy).await;
+    started.map(drop).map_err(|error| machine(error.into()))
 }
 
 async fn run(

@@ -73,7 +73,15 @@ impl Server {
         let resource_limits = ResourceLimits::new(&config.limits);
         let directory = Arc::new(Directory::default());
         let cold = Arc::new(ColdStore::open(&config.cold_storage()).await?);
-        let lifecycle = Lifecycle::new(store.clone(), backend, cold, Arc::clone(&directory), config, &supervisor);
+        let lifecycle = Lifecycle::new(
+            store.clone(),
+            backend,
+            cold,
+            Arc::clone(&directory),
+            Arc::clone(&vault),
+            config,
+            &supervisor,
+        );
         let reboot = Reboot::detect(&config.data_dir, &store).await?;
         lifecycle.recover().await?;
         lifecycle.start();
@@ -105,6 +113,11 @@ impl Server {
     /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The credentials of sandboxes, for the egress proxy.
+    pub fn vault(&self) -> Arc<Vault> {
+        Arc::clone(&self.app.vault)
     }
 
     /// The API key that this start created, to be shown once. It is also in the key file.

@@ -44,6 +44,15 @@ impl Vault {
         }))
     }
 
+    /// The certificate that programs in a sandbox have to trust, in PEM; `None` if its policy has no rules.
+    pub(crate) async fn certificate(&self, sandbox: &Sandbox) -> Result<Option<String>, CredentialError> {
+        if sandbox.egress.rules.is_empty() {
+            return Ok(None);
+        }
+        let authority = self.authorities.of(&sandbox.id).await?;
+        Ok(Some(authority.certificate_pem().to_owned()))
+    }
+
     async fn sandbox(&self, id: &SandboxId) -> Result<Sandbox, CredentialError> {
         let found = self.store.sandbox(id).await.map_err(|error| unavailable(&error))?;
         found.filter(|sandbox| sandbox.state.holds_resources()).ok_or(CredentialError::NotFound)

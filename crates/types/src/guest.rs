@@ -51,6 +51,8 @@ pub const JOURNAL_PATH: &str = "/journal";
 pub const MAX_JOURNAL_ENTRIES: usize = 500;
 /// Bytes of one entry's message.
 pub const MAX_JOURNAL_MESSAGE: usize = 256;
+/// `POST /trust` with a [`Trust`]: makes programs inside trust the sandbox's certificate authority, instead of an earlier one.
+pub const TRUST_PATH: &str = "/trust";
 /// Header of the host's `GET /metrics` requests: used bytes of the sandbox's disk.
 pub const DISK_USED_HEADER: &str = "cabana-disk-used";
 
@@ -59,6 +61,13 @@ pub const DISK_USED_HEADER: &str = "cabana-disk-used";
 pub struct Activity {
     /// Running commands, without services.
     pub commands: usize,
+}
+
+/// The certificate authority that programs inside are to trust.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trust {
+    /// Its certificate in PEM; `None` for no one.
+    pub certificate: Option<String>,
 }
 
 /// Whether a sandbox is ready: its start command was started and its ready command has succeeded.
@@ -97,6 +106,9 @@ pub struct GuestConfig {
     /// Ready command: a program with arguments that succeeds when the sandbox is ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<Vec<String>>,
+    /// Certificate, in PEM, of the authority that programs inside are to trust, if the egress proxy signs for hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authority: Option<String>,
     /// Virtual CPUs, for `/metrics`.
     pub cpu_count: u32,
     /// Memory, bytes, for `/metrics`.

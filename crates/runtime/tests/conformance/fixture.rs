@@ -59,6 +59,7 @@ impl Fixture {
                 default_workdir: None,
                 start: None,
                 ready: None,
+                authority: None,
                 cpu_count: resources.cpu_count,
                 memory_bytes: u64::from(resources.memory_mb) << 20,
                 disk_bytes: u64::from(resources.disk_mb) << 20,

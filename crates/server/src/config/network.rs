@@ -1,6 +1,7 @@
 //! Settings of the network of sandboxes.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use cabana_types::address::Prefix;
 use cabana_types::egress::{Bounds, Preset, Target};
@@ -32,6 +33,8 @@ pub struct Egress {
     pub registries: Vec<Target>,
     /// Whether it also allows the registries of this machine's own package managers.
     pub own_registries: bool,
+    /// PEM files with further authorities of servers.
+    pub authorities: Vec<PathBuf>,
     /// Seconds between two events about denied connections of a sandbox.
     pub event_seconds: u32,
 }

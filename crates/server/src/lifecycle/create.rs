@@ -158,7 +158,8 @@ impl Creator {
         sandbox: &Sandbox,
         disk: DiskSource,
     ) -> Result<Launched, BoxFuture<'a, Launched>> {
-        let mut launch = held.launch(launch::of_sandbox(sandbox, disk)).boxed();
+        let authority = self.driver.certificate(sandbox).await;
+        let mut launch = held.launch(launch::of_sandbox(sandbox, disk, authority)).boxed();
         match tokio::time::timeout(self.launch_limit, &mut launch).await {
             Ok(launched) => Ok(launched),
             Err(_) => Err(launch),

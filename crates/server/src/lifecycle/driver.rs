@@ -23,6 +23,7 @@ use super::replacement::Replacements;
 use super::routes::Routes;
 use super::tasks::{Backoff, Tasks};
 use super::usage::Teams;
+use crate::vault::Vault;
 
 /// How long a client waits for an operation. What takes longer continues in the background.
 const WAIT_LIMIT: Duration = Duration::from_secs(120);
@@ -37,6 +38,7 @@ pub(super) struct Driver {
     pub(super) archiver: Arc<Archiver>,
     pub(super) ready: ReadyCheck,
     pub(super) teams: Arc<Teams>,
+    pub(super) vault: Arc<Vault>,
     pub(super) replacements: Replacements,
     pub(super) tasks: Tasks,
 }

@@ -48,6 +48,10 @@ impl Driver {
             match held.set_egress(policy).await {
                 Ok(()) => {
                     failpoint::hit("egress.applied");
+                    // Not for one that is frozen: it is told when it is resumed.
+                    if let Some(route) = this.routes.get(&id) {
+                        this.trust(&sandbox, &route.link).await;
+                    }
                     Ok(sandbox)
                 }
                 Err(error) => {

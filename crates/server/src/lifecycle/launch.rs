@@ -10,7 +10,8 @@ use cabana_types::{EgressPolicy, Resources, SandboxId, Secret};
 use super::build_sandbox::BuildSandboxSpec;
 
 /// How to start a sandbox from its row.
-pub(super) fn of_sandbox(sandbox: &Sandbox, disk: DiskSource) -> LaunchSpec {
+/// `authority` is the certificate that programs inside have to trust.
+pub(super) fn of_sandbox(sandbox: &Sandbox, disk: DiskSource, authority: Option<String>) -> LaunchSpec {
     let mut env = sandbox.boot.env.clone();
     env.extend(sandbox.env_vars.clone());
     let boot = Boot { env, ..sandbox.boot.clone() };
@@ -20,7 +21,10 @@ pub(super) fn of_sandbox(sandbox: &Sandbox, disk: DiskSource) -> LaunchSpec {
         resources,
         egress: Arc::clone(&sandbox.egress),
         mounts: Vec::new(),
-        guest: guest_config(&id, sandbox.template.to_string(), boot, sandbox.access_token.clone(), resources),
+        guest: GuestConfig {
+            authority,
+            ..guest_config(&id, sandbox.template.to_string(), boot, sandbox.access_token.clone(), resources)
+        },
         id,
     }
 }
@@ -54,6 +58,7 @@ fn guest_config(
         default_workdir: boot.default_workdir,
         start: boot.start,
         ready: boot.ready,
+        authority: None,
         cpu_count: resources.cpu_count,
         memory_bytes: bytes(resources.memory_mb),
         disk_bytes: bytes(resources.disk_mb),

@@ -111,7 +111,8 @@ impl Driver {
         seconds: Option<u64>,
     ) -> Result<Outcome, ChangeError> {
         failpoint::hit("boot.begun");
-        let launched = held.launch(launch::of_sandbox(sandbox, DiskSource::Kept)).await;
+        let authority = self.certificate(sandbox).await;
+        let launched = held.launch(launch::of_sandbox(sandbox, DiskSource::Kept, authority)).await;
         failpoint::hit("boot.launched");
         match launched {
             Ok(live) => {

@@ -26,6 +26,7 @@ impl Driver {
     pub(super) fn publish(self: &Arc<Self>, held: &Held, sandbox: &Sandbox, live: Live, oom_kills: u64) {
         let gone = self.routes.publish(sandbox, &live);
         held.entry().start_meter(sandbox);
+        self.trust_later(sandbox, &live.link);
         self.tasks.spawn("watch a sandbox", Arc::clone(self).watch(live, gone, oom_kills));
     }
 

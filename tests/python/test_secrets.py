@@ -1,0 +1,276 @@
+"""Secrets and workload identity: the official SDK's methods, and headers that the server fills in on the way out, so that a value never
+enters a sandbox. The HTTPS server that they arrive at is in a network namespace of the test."""
+
+import base64
+import json
+import os
+import ssl
+import subprocess
+import sys
+import textwrap
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from e2b import Sandbox, Secret
+from e2b.exceptions import SecretException, SecretNotFoundException
+
+from server import CABANA
+
+HOST = "api.rules.test"
+OTHER = "other.rules.test"
+NETWORK = "10.213.77"
+CANARY = "canary-" + uuid.uuid4().hex
+
+
+@pytest.fixture
+def names(server):
+    """Names of secrets that are deleted at the end."""
+    made: list[str] = []
+
+    def name(text: str = "secret") -> str:
+        made.append(f"{text}-{uuid.uuid4().hex[:8]}")
+        return made[-1]
+
+    yield name
+    for each in made:
+        Secret.destroy(each)
+
+
+def test_the_sdk_manages_secrets(names):
+    name = names("My-Key")
+    made = Secret.create(name, CANARY, metadata={"owner": "me"})
+    assert made.name == name.lower() and made.current_version == 1 and made.secret_id.startswith("sec_")
+    assert made.metadata == {"owner": "me"} and made.created_at == made.updated_at
+    assert Secret.get_info(made.secret_id) == Secret.get_info(name.upper()) == made
+    with pytest.raises(SecretException):
+        Secret.create(name.upper(), "again")
+    changed = Secret.update(name, CANARY + "\nwith a second line")
+    assert (changed.current_version, changed.metadata) == (2, {"owner": "me"}) and changed.updated_at > made.updated_at
+    assert Secret.update(made.secret_id, "", metadata={}).metadata == {}
+    assert Secret.exists(name) and Secret.destroy(name)
+    assert not Secret.exists(name) and not Secret.destroy(name)
+    for call in (Secret.get_info, lambda name: Secret.update(name, "v")):
+        with pytest.raises(SecretNotFoundException):
+            call(name)
+
+
+def test_the_sdk_pages_through_secrets(names):
+    wanted = {Secret.create(names(), "v").name for _ in range(5)}
+    paginator, found = Secret.list(limit=2), []
+    while paginator.has_next:
+        page = paginator.next_items()
+        assert len(page) <= 2
+        found += [secret.name for secret in page]
+    assert wanted <= set(found) and len(found) == len(set(found))
+
+
+def test_the_command_line_manages_secrets(server, names, tmp_path):
+    name, file = names(), tmp_path / "value"
+    file.write_text(CANARY + "\n")
+
+    def cabana(*arguments: str, stdin: str = "") -> str:
+        done = subprocess.run([CABANA, "secret", *arguments], input=stdin, capture_output=True, text=True, env={**os.environ, **server.environment})
+        assert done.returncode == 0, done.stderr
+        assert CANARY not in done.stdout + done.stderr
+        return done.stdout
+
+    made = cabana("create", name, "--value-file", str(file)).strip()
+    assert made.startswith("sec_")
+    assert cabana("update", name, stdin=CANARY) == "2\n"
+    assert any(line.split("\t")[:3] == [made, name, "2"] for line in cabana("ls").splitlines())
+    assert cabana("rm", name) == f"{name}\n"
+
+
+def test_values_are_in_no_file_or_log(server, names):
+    Secret.create(names(), CANARY)
+    for path in [server.log, *(path for path in server.data.iterdir() if path.is_file() and path.name != "pool.img")]:
+        assert CANARY.encode() not in path.read_bytes(), path
+    assert oct((server.data / "seal.key").stat().st_mode & 0o777) == "0o600"
+
+
+def test_bad_identity_definitions_are_refused(api):
+    def message(tokens) -> str:
+        answer = api.request("POST", "/v2/sandboxes", {"templateID": "base", "iam": {"tokens": tokens}})
+        assert answer.status == 400, answer.body
+        return answer.json["message"]
+
+    token = {"audience": "a", "tokenType": "JWT-SVID"}
+    assert message({str(n): token for n in range(6)}) == "iam.tokens: too many tokens: 6 (max 5)"
+    assert message({"n": {**token, "audience": ""}}) == "iam.tokens.n.audience: audience is required"
+    assert message({"n": {**token, "tokenType": "x"}}) == 'iam.tokens.n.tokenType: only "JWT-SVID" is supported'
+
+
+UPSTREAM = """
+    import http.server, json, ssl, sys
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        def do_GET(self):
+            body = json.dumps(dict(self.headers.items())).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer((sys.argv[1], 443), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(sys.argv[2], sys.argv[3])
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    print("ready", flush=True)
+    server.serve_forever()
+"""
+
+
+@pytest.fixture(scope="module")
+def upstream(server, resolver, tmp_path_factory):
+    """An HTTPS server in its own network namespace, which the server under test reaches; the certificate's authority."""
+    path = tmp_path_factory.mktemp("upstream")
+    run = lambda *arguments: subprocess.run(arguments, check=True, capture_output=True)  # noqa: E731
+    ca, key, certificate = path / "ca.pem", path / "key.pem", path / "certificate.pem"
+    run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=Test", "-keyout", path / "ca.key", "-out", ca)
+    run("openssl", "req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={HOST}", "-keyout", key, "-out", path / "request.pem")
+    (path / "names").write_text(f"subjectAltName=DNS:{HOST},DNS:{OTHER}\n")
+    run("openssl", "x509", "-req", "-days", "2", "-in", path / "request.pem", "-CA", ca, "-CAkey", path / "ca.key", "-CAcreateserial",
+        "-extfile", path / "names", "-out", certificate)  # fmt: skip
+    space = f"cbtest{os.getpid()}"
+    link = f"cbt{os.getpid()}"[:14]
+    process = None
+    knows, settings = resolver.knows, dict(server.settings)
+    try:
+        run("ip", "netns", "add", space)
+        run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", space)
+        run("ip", "address", "add", f"{NETWORK}.1/24", "dev", link)
+        run("ip", "link", "set", link, "up")
+        run("ip", "-n", space, "address", "add", f"{NETWORK}.2/24", "dev", "eth0")
+        run("ip", "-n", space, "link", "set", "eth0", "up")
+        process = subprocess.Popen(
+            ["ip", "netns", "exec", space, sys.executable, "-c", textwrap.dedent(UPSTREAM), f"{NETWORK}.2", certificate, key],
+            stdout=subprocess.PIPE,
+        )
+        assert process.stdout.readline() == b"ready\n"
+        resolver.knows = lambda name: f"{NETWORK}.2" if name in (HOST, OTHER) else knows(name)
+        server.stop()
+        server.settings.update(CABANA_EGRESS_INTERNAL=json.dumps([f"{NETWORK}.0/24"]), CABANA_EGRESS_AUTHORITIES=json.dumps([str(ca)]))
+        server.start()
+        yield ca
+    finally:
+        server.end_all_sandboxes()
+        resolver.knows = knows
+        server.stop()
+        server.settings.clear()
+        server.settings.update(settings)
+        server.start()
+        if process:
+            process.kill()
+            process.wait()
+        subprocess.run(["ip", "link", "del", link], capture_output=True)
+        subprocess.run(["ip", "netns", "del", space], capture_output=True)
+
+
+def fetch(sandbox, host: str = HOST) -> tuple[int, dict]:
+    """Status and body of a request from inside; Python's own trust store, as set up by the image and the environment."""
+    code = (
+        "import json, urllib.request, urllib.error\n"
+        f"try: answer = urllib.request.urlopen('https://{host}/', timeout=20)\n"
+        "except urllib.error.HTTPError as error: answer = error\n"
+        "print(json.dumps([answer.status, answer.read().decode()]))"
+    )
+    sandbox.files.write("/tmp/fetch.py", code)
+    status, body = json.loads(sandbox.commands.run("python3 /tmp/fetch.py").stdout)
+    return status, {name.lower(): value for name, value in json.loads(body).items()}
+
+
+def rules(name: str, header: str = "Bearer ${e2b.secrets.%s}") -> dict:
+    headers = {"Authorization": header % name if "%s" in header else header}
+    return {"rules": {HOST: [{"transform": {"headers": headers}}]}}
+
+
+def test_a_secret_is_filled_in_and_never_enters(upstream, server, sandboxes, names):
+    name = names()
+    Secret.create(name, CANARY)
+    sandbox = sandboxes(network=rules(name))
+    status, headers = fetch(sandbox)
+    assert (status, headers["authorization"]) == (200, f"Bearer {CANARY}")
+    # Everything that a program inside could read: environment, processes, and files that are not the template's.
+    search = f"(env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; find / -xdev -newer /proc/1 -type f -size -4M -exec cat {{}} +) 2>/dev/null | grep -c {CANARY[:20]}"
+    found = sandbox.commands.run(search + " || true", user="root").stdout.strip()
+    assert found == "0", found
+    assert "PRIVATE KEY" not in sandbox.commands.run("cat /usr/local/share/ca-certificates/*.crt").stdout
+    Secret.update(name, CANARY + "-2")
+    assert fetch(sandbox)[1]["authorization"] == f"Bearer {CANARY}-2", "an update takes effect at once"
+    Secret.destroy(name)
+    status, body = fetch(sandbox)
+    assert status == 502 and name in body["error"] and CANARY not in json.dumps(body)
+    assert CANARY not in server.log.read_text()
+
+
+def test_rules_are_added_to_a_running_sandbox(upstream, sandboxes, names):
+    name = names()
+    Secret.create(name, "first")
+    sandbox = sandboxes()
+    assert sandbox.commands.run("ls /usr/local/share/ca-certificates/").stdout == ""
+    sandbox.update_network(rules(name))
+    assert fetch(sandbox)[1]["authorization"] == "Bearer first"
+    environment = sandbox.commands.run("env").stdout
+    assert "NODE_EXTRA_CA_CERTS=/usr/local/share/ca-certificates/cabana-ca.crt" in environment
+    own = sandbox.commands.run("echo $SSL_CERT_FILE", envs={"SSL_CERT_FILE": "/mine"}).stdout
+    assert own == "/mine\n", "the user's choice wins"
+    sandbox.pause()
+    sandbox = Sandbox.connect(sandbox.sandbox_id)
+    assert fetch(sandbox)[1]["authorization"] == "Bearer first"
+
+
+def test_a_fork_has_an_authority_of_its_own(upstream, api, sandboxes, names):
+    name = names()
+    Secret.create(name, "value")
+    parent = sandboxes(network=rules(name))
+    made = api.request("POST", f"/sandboxes/{parent.sandbox_id}/fork", {"count": 1, "timeout": 120})
+    assert made.status in (200, 201), made.body
+    child = Sandbox.connect(made.json[0]["sandbox"]["sandboxID"])
+    try:
+        assert fetch(child)[1]["authorization"] == "Bearer value"
+        certificate = "cat /usr/local/share/ca-certificates/cabana-ca.crt"
+        old, new = (sandbox.commands.run(certificate).stdout for sandbox in (parent, child))
+        bundle = child.commands.run("cat /etc/ssl/certs/ca-certificates.crt").stdout
+        assert old != new and new in bundle and old not in bundle
+    finally:
+        child.kill()
+
+
+def decoded(part: str) -> bytes:
+    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+
+
+def test_a_token_tells_who_asks(upstream, server, api, sandboxes, tmp_path):
+    network = rules("", "Bearer ${e2b.identity.tokens.aws}")
+    sandbox = sandboxes(network=network, iam={"tokens": {"aws": Secret.iam_token(audience="sts.test", token_type="JWT-SVID")}})
+    _, headers = fetch(sandbox)
+    token = headers["authorization"].removeprefix("Bearer ")
+    head, claims, _ = token.split(".")
+    claims = json.loads(decoded(claims))
+    issuer = json.loads(api.get("/.well-known/openid-configuration").body)
+    assert claims["iss"] == issuer["issuer"] == server.url and claims["aud"] == "sts.test"
+    assert claims["sandbox_id"] == sandbox.sandbox_id and claims["sub"].endswith(f"/sandbox/{sandbox.sandbox_id}")
+    assert claims["nbf"] <= time.time() < claims["exp"] <= time.time() + 600
+    keys = {key["kid"] for key in api.get("/.well-known/jwks.json").json["keys"]}
+    assert json.loads(decoded(head))["kid"] in keys
+    assert token not in sandbox.commands.run("env; cat /proc/[0-9]*/environ 2>/dev/null || true", user="root").stdout
+    unknown = rules("", "Bearer ${e2b.identity.tokens.gcp}")
+    sandbox.update_network(unknown)
+    assert fetch(sandbox)[0] == 502, "a name that is not registered never becomes a token"
+
+
+def test_other_hosts_are_untouched(upstream, sandboxes, names):
+    name = names()
+    Secret.create(name, CANARY)
+    sandbox = sandboxes(network=rules(name))
+    # Its certificate is the server's own, which nobody inside trusts.
+    code = f"import ssl; print(ssl.get_server_certificate(('{OTHER}', 443)))"
+    sandbox.files.write("/tmp/certificate.py", code)
+    shown = sandbox.commands.run("python3 /tmp/certificate.py").stdout
+    assert shown.strip() in (Path(upstream).parent / "certificate.pem").read_text()
+    assert ssl.PEM_cert_to_DER_cert(shown)
