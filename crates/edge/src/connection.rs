@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -28,6 +28,11 @@ pub struct Peer {
     /// Whether the connection is encrypted.
     pub secure: bool,
 }
+
+/// The client that a request counts for, which a proxy may have named; every request to the API carries it as an
+/// extension. `None` for this machine.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientAddress(pub Option<IpAddr>);
 
 /// One client connection.
 pub(crate) struct Connection {

@@ -14,6 +14,7 @@ use crate::address::{Destination, HostScope, bare_host, destination, host, host_
 use crate::connection::{Connection, Peer};
 use crate::directory::{Directory, InFlightGuard, Route};
 use crate::forward::{Upgrade, forward};
+use crate::hosts::Names;
 use crate::response::{ProxyError, is_navigation, is_preflight};
 use crate::signature::{LinkSearch, SignedLink, is_signed_link};
 use crate::upstream::Upstreams;
@@ -22,6 +23,7 @@ use crate::{headers, response, traffic};
 /// How often one request tries to resume its sandbox.
 const RESUME_ATTEMPTS: usize = 3;
 const UNKNOWN_HOST: &str = "There is nothing by this name: the API is at api.DOMAIN, a sandbox at PORT-ID.DOMAIN";
+const OTHER_NAME: &str = "This server listens on loopback and does not answer to this host name; use localhost or 127.0.0.1, or add the name to the setting connections.hosts (CABANA_HOSTS)";
 const FOREIGN_HOST: &str = "This server does not speak for the host that was asked for";
 
 /// Why a sandbox that is not running was not resumed.
@@ -47,12 +49,17 @@ pub trait AutoResume: Send + Sync {
 /// Returns how many bytes of a sandbox's disk are used.
 pub type DiskUsed = Arc<dyn Fn(&SandboxId) -> BoxFuture<'static, Option<u64>> + Send + Sync>;
 
+/// Returns whether a text is an API key.
+pub type IsKey = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
 /// Routes requests to sandboxes.
 pub struct Edge {
     directory: Arc<Directory>,
     domain: Option<String>,
     auto_resume: Arc<dyn AutoResume>,
     disk_used: Option<DiskUsed>,
+    is_key: Option<IsKey>,
+    names: Option<Names>,
     upstreams: Upstreams,
     links: LinkSearch,
 }
@@ -61,13 +68,37 @@ impl Edge {
     /// An edge for the sandboxes of `directory`. With a domain (a port in it is ignored), only hosts directly under it name sandboxes.
     pub fn new(directory: Arc<Directory>, domain: Option<String>, auto_resume: Arc<dyn AutoResume>) -> Self {
         let domain = domain.map(|domain| bare_host(&domain).to_ascii_lowercase()).filter(|domain| !domain.is_empty());
-        Self { directory, domain, auto_resume, disk_used: None, upstreams: Upstreams::new(), links: LinkSearch::new() }
+        Self {
+            directory,
+            domain,
+            auto_resume,
+            disk_used: None,
+            is_key: None,
+            names: None,
+            upstreams: Upstreams::new(),
+            links: LinkSearch::new(),
+        }
     }
 
     /// Adds the disk usage to metrics requests: the guest cannot see its own quota.
     #[must_use]
     pub fn with_disk_used(mut self, disk_used: DiskUsed) -> Self {
         self.disk_used = Some(disk_used);
+        self
+    }
+
+    /// Keeps API keys from sandboxes, whatever header they are in.
+    #[must_use]
+    pub fn with_keys(mut self, is_key: IsKey) -> Self {
+        self.is_key = Some(is_key);
+        self
+    }
+
+    /// Refuses requests by names other than these, the domain's, sandboxes' and this machine's. A web page can make its
+    /// own name resolve to a loopback address, and browsers then take the API for a part of that page.
+    #[must_use]
+    pub fn with_names(mut self, names: &[String]) -> Self {
+        self.names = Some(Names::new(self.domain.as_deref(), names));
         self
     }
 
@@ -86,6 +117,11 @@ impl Edge {
                 HostScope::Unknown => return Ok(error(StatusCode::NOT_FOUND, UNKNOWN_HOST)),
                 HostScope::Foreign => return Ok(error(StatusCode::MISDIRECTED_REQUEST, FOREIGN_HOST)),
             }
+        }
+        if let Some(names) = &self.names
+            && !names.contain(host.unwrap_or_default())
+        {
+            return Ok(response::error(StatusCode::MISDIRECTED_REQUEST, ErrorCode::RouteNotFound, OTHER_NAME));
         }
         match destination(host, request.uri().path(), request.headers(), self.domain.as_deref()) {
             Destination::Port(target) => Ok(self.handle(target, request).await),
@@ -113,7 +149,12 @@ impl Edge {
             None => None,
         };
         match route {
-            Some(route) => self.handle(guest_of(&route), request).await,
+            Some(route) => {
+                let mut response = self.handle(guest_of(&route), request).await;
+                // The link leads to the origin of the API.
+                response::distrust(response.headers_mut());
+                response
+            }
             None => response::error(StatusCode::UNAUTHORIZED, ErrorCode::Unauthorized, "invalid signature"),
         }
     }
@@ -174,6 +215,12 @@ impl Edge {
 
         let name = host(request.uri(), request.headers()).and_then(|host| HeaderValue::from_str(host).ok());
         let name = name.unwrap_or(HeaderValue::from_static("sandbox"));
+        let is_key = |text: &str| self.is_key.as_ref().is_some_and(|is_key| is_key(text));
+        let is_token = |text: &str| port != GUEST_PORT && self.directory.by_token(text.as_bytes()).is_some();
+        headers::strip_credentials(request.headers_mut(), |text| is_key(text) || is_token(text));
+        if port == GUEST_PORT {
+            request.headers_mut().remove(API_KEY_HEADER);
+        }
         headers::clean_request(request.headers_mut(), name, peer.as_ref(), masked);
         if port == GUEST_PORT && request.method() == Method::GET && request.uri().path() == "/metrics" {
             self.add_disk_used(&route.id, &mut request).await;

@@ -1,9 +1,9 @@
 //! Headers on their way through the edge: hop-by-hop headers, headers that only the edge may set, and API keys are removed.
 
-use cabana_types::routing::{API_KEY_HEADER, TRAFFIC_TOKEN_HEADER};
+use cabana_types::routing::{ACCESS_TOKEN_HEADER, API_KEY_HEADER, TRAFFIC_TOKEN_HEADER};
 use http::header::{
-    CONNECTION, EXPECT, HOST, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING,
-    UPGRADE,
+    AUTHORIZATION, CONNECTION, EXPECT, HOST, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue, Method, Version};
 
@@ -23,6 +23,8 @@ const HOP_BY_HOP: [HeaderName; 10] = [
     HeaderName::from_static("proxy-connection"),
     HeaderName::from_static("http2-settings"),
 ];
+/// Every API key begins with this, also those of other servers.
+const KEY_PREFIX: &str = "e2b_";
 /// Prefix of headers between the host and the guest.
 const INTERNAL_PREFIX: &str = "cabana-";
 /// Prefix of headers by which a proxy describes the client.
@@ -49,7 +51,6 @@ pub(crate) fn clean_request(
 ) {
     strip_hop_by_hop(headers);
     headers.remove(EXPECT);
-    headers.remove(API_KEY_HEADER);
     headers.remove(TRAFFIC_TOKEN_HEADER);
     let edge_only: Vec<HeaderName> = headers.keys().filter(|name| is_edge_only(name.as_str())).cloned().collect();
     for name in edge_only {
@@ -64,6 +65,30 @@ pub(crate) fn clean_request(
         headers.insert(HeaderName::from_static("x-forwarded-host"), host.clone());
     }
     headers.insert(HOST, masked.unwrap_or(host));
+}
+
+/// Removes credentials for this server, which `is_ours` knows, and what looks like an API key. Others are for the
+/// program in the sandbox.
+pub(crate) fn strip_credentials(headers: &mut HeaderMap, is_ours: impl Fn(&str) -> bool) {
+    let is_ours = |text: &str| text.starts_with(KEY_PREFIX) || is_ours(text);
+    let bearer = |text: &str| {
+        let (scheme, token) = text.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| is_ours(token.trim()))
+    };
+    for name in [HeaderName::from_static(API_KEY_HEADER), HeaderName::from_static(ACCESS_TOKEN_HEADER), AUTHORIZATION] {
+        let ours = |value: &HeaderValue| {
+            let Ok(text) = value.to_str() else { return false };
+            let text = text.trim();
+            if name == AUTHORIZATION { bearer(text).unwrap_or(false) } else { is_ours(text) }
+        };
+        if headers.get_all(&name).iter().any(ours) {
+            let kept: Vec<_> = headers.get_all(&name).iter().filter(|value| !ours(value)).cloned().collect();
+            headers.remove(&name);
+            for value in kept {
+                headers.append(&name, value);
+            }
+        }
+    }
 }
 
 /// Whether `Connection` contains `close`.
@@ -130,6 +155,7 @@ mod tests {
         let asked = requested_upgrade(Version::HTTP_11, &Method::GET, &headers);
         assert_eq!(asked, Some(HeaderValue::from_static("websocket")));
         let peer = Peer { address: "[::ffff:192.0.2.1]:9".parse().expect("address"), secure: true };
+        strip_credentials(&mut headers, |_| false);
         clean_request(&mut headers, HeaderValue::from_static("80-iabc.e2b.test"), Some(&peer), None);
         let mut left: Vec<String> =
             headers.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap_or_default())).collect();
@@ -145,6 +171,34 @@ mod tests {
                 "x-forwarded-proto: https",
             ]
         );
+    }
+
+    #[test]
+    fn credentials_for_this_server_go_and_others_stay() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("authorization", "Bearer e2b_0123"),
+            ("authorization", "bearer  t0ken"),
+            ("authorization", "Bearer the-apps-own"),
+            ("authorization", "Basic e2b_0123"),
+            ("x-api-key", "e2b_0123"),
+            ("x-api-key", "the-apps-own"),
+            ("x-access-token", "t0ken"),
+            ("x-access-token", "another"),
+        ] {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        strip_credentials(&mut headers, |text| text == "t0ken");
+        let left: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.to_str().expect("text"))).collect();
+        for kept in [
+            ("authorization", "Bearer the-apps-own"),
+            ("authorization", "Basic e2b_0123"),
+            ("x-api-key", "the-apps-own"),
+            ("x-access-token", "another"),
+        ] {
+            assert!(left.contains(&kept), "{kept:?} in {left:?}");
+        }
+        assert_eq!(left.len(), 4, "{left:?}");
     }
 
     #[test]

@@ -27,7 +27,7 @@ use tokio_util::task::TaskTracker;
 use tower::Service;
 
 use crate::clients::{Clients, Place};
-use crate::connection::{Connection, Peer};
+use crate::connection::{ClientAddress, Connection, Peer};
 use crate::early_reply::{CutWhenGone, PeerStoppedReading};
 use crate::edge::Edge;
 use crate::guard::{Guard, PLACEHOLDER_PATH, Protocol, Timeouts};
@@ -300,14 +300,24 @@ impl Front {
             return Ok(response::rejected(rejection).map(|body| ResponseBody { body, in_flight }));
         }
         let upgrade = headers::requested_upgrade(request.version(), request.method(), request.headers()).is_some();
+        let address = self.limits.client(client.peer.address.ip(), request.headers());
+        let allowed = match (&self.limits.rate, &address) {
+            (Some(rate), Some(address)) => rate.check(address),
+            _ => Ok(()),
+        };
         let (mut request, drain) = cabana_body_drain::track(request);
         request.extensions_mut().insert(client.peer);
         request.extensions_mut().insert(client.clone());
-        let mut response = match self.edge.route(request).await {
+        let routed = match allowed {
+            Ok(()) => self.edge.route(request).await,
+            Err(too_many) => Ok(response::too_many(too_many)),
+        };
+        let mut response = match routed {
             Ok(response) => response,
             Err(mut request) => {
                 request.extensions_mut().remove::<Arc<Connection>>();
                 request.extensions_mut().insert(ConnectInfo(client.peer.address));
+                request.extensions_mut().insert(ClientAddress(address));
                 let Ok(response) = self.api.clone().call(request.map(Body::new)).await;
                 response
             }

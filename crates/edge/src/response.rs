@@ -8,13 +8,15 @@ use cabana_types::{ErrorCode, SandboxId};
 use http::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    ACCESS_CONTROL_REQUEST_METHOD, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ORIGIN, USER_AGENT,
+    ACCESS_CONTROL_REQUEST_METHOD, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ORIGIN, RETRY_AFTER,
+    USER_AGENT, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
 
 use crate::edge::ResumeError;
 use crate::guard::Rejection;
+use crate::rates::TooMany;
 
 /// Why a request did not reach a port of its sandbox, or got no response from it.
 #[derive(Debug)]
@@ -173,6 +175,20 @@ pub(crate) fn error(status: StatusCode, code: ErrorCode, message: &str) -> Respo
 /// The response to a request that the guard rejected.
 pub(crate) fn rejected(rejection: Rejection) -> Response<Body> {
     error(rejection.status, ErrorCode::InvalidRequest, rejection.message)
+}
+
+/// The response to a client that sends too many requests.
+pub(crate) fn too_many(too_many: TooMany) -> Response<Body> {
+    let message = format!("Too many requests from this address; try again in {} s", too_many.retry_after);
+    let mut response = error(StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimited, &message);
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(too_many.retry_after));
+    response
+}
+
+/// Keeps a page that a link leads to from acting as the API's own: its scripts do not run, and it has no origin.
+pub(crate) fn distrust(headers: &mut HeaderMap) {
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
 /// An error in E2B's text form, for hosts and headers with a malformed id or port.

@@ -42,13 +42,14 @@ use axum::Router;
 use cabana_store::Store;
 use cabana_types::Secret;
 use tokio_util::task::TaskTracker;
+use utoipa::openapi::schema::Type;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, OpenApi, Ref, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, HeaderBuilder, ObjectBuilder, OpenApi, Ref, ResponseBuilder};
 use utoipa::{Modify, OpenApi as _};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::auth::{self, Keys};
+use crate::auth::{self, KeyRates, Keys};
 use crate::builds::Builds;
 use crate::config;
 use crate::egress::Egress;
@@ -66,6 +67,8 @@ pub struct App {
     pub lifecycle: Arc<Lifecycle>,
     /// Valid API keys.
     pub keys: Keys,
+    /// Rate limits of keys.
+    pub rates: KeyRates,
     /// How large a sandbox may be.
     pub limits: ResourceLimits,
     /// Where sandboxes may connect.
@@ -221,6 +224,18 @@ fn describe_errors(document: &mut OpenApi) {
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("ErrorBody"))).build();
     let response = ResponseBuilder::new()
         .description("An error: `code` is the status, `message` says what to do")
+        .content("application/json", content.clone())
+        .build();
+    let seconds = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).build();
+    let retry_after = HeaderBuilder::new()
+        .schema(Some(seconds))
+        .description(Some("Seconds to wait, if the cause is a rate limit"))
+        .build();
+    let too_many = ResponseBuilder::new()
+        .description(
+            "Too many requests with this key or from this address, or a limit of the team or server is reached",
+        )
+        .header("Retry-After", retry_after)
         .content("application/json", content)
         .build();
     for item in document.paths.paths.values_mut() {
@@ -228,6 +243,7 @@ fn describe_errors(document: &mut OpenApi) {
             [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch].into_iter().flatten()
         {
             operation.responses.responses.insert("default".into(), response.clone().into());
+            operation.responses.responses.insert("429".into(), too_many.clone().into());
         }
     }
 }

@@ -1,13 +1,17 @@
 //! API keys. A key is looked up by its SHA-256, so that the time of a lookup reveals nothing about the key.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use cabana_edge::ClientAddress;
+use cabana_edge::rates::RateLimit;
 use cabana_store::{ApiKey, KeyRemoval, Store, Team};
 use cabana_types::routing::API_KEY_HEADER;
 use cabana_types::{ErrorCode, KeyId, Secret, TeamId};
@@ -17,6 +21,7 @@ use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 use crate::api::App;
+use crate::config::Rates;
 use crate::data_dir;
 use crate::error::{ApiError, Error};
 
@@ -40,6 +45,42 @@ pub struct Caller {
     pub key: KeyId,
     /// The key itself.
     pub secret: Secret,
+}
+
+/// Rate limits of the API.
+#[derive(Debug, Default)]
+pub struct KeyRates {
+    /// Requests with one key.
+    by_key: Option<RateLimit<KeyId>>,
+    /// Requests of one client without a valid key. It costs them nothing to send more, and the log and the table of
+    /// clients would grow. Keys are too long to be guessed, so a valid one is accepted at any time: other clients
+    /// behind the same address are not locked out.
+    failed: Option<RateLimit<IpAddr>>,
+}
+
+impl KeyRates {
+    pub fn new(rates: &Rates) -> Self {
+        let window = |seconds: u32| Duration::from_secs(seconds.into());
+        Self {
+            by_key: RateLimit::new(rates.key_requests, window(rates.key_seconds)),
+            failed: RateLimit::new(rates.failed_requests, window(rates.failed_seconds)),
+        }
+    }
+
+    fn check(&self, caller: &Result<Caller, ApiError>, client: Option<&ClientAddress>) -> Result<(), ApiError> {
+        match (caller, client) {
+            (Ok(caller), _) => {
+                let allowed = self.by_key.as_ref().map_or(Ok(()), |limit| limit.check(&caller.key));
+                allowed.map_err(|too_many| ApiError::too_many("with this API key", too_many))
+            }
+            (Err(_), Some(ClientAddress(Some(client)))) => {
+                let allowed = self.failed.as_ref().map_or(Ok(()), |limit| limit.check(client));
+                allowed.map_err(|too_many| ApiError::too_many("without a valid API key", too_many))
+            }
+            // Without its own address a client cannot be told from others.
+            (Err(_), _) => Ok(()),
+        }
+    }
 }
 
 /// All valid keys.
@@ -146,6 +187,12 @@ impl Keys {
         Ok(Caller { team: known.team.clone(), key: known.id.clone(), secret: Secret::new(text) })
     }
 
+    /// Whether a text is a valid key.
+    pub fn is_key(&self, text: &str) -> bool {
+        text.len() <= MAX_KEY_BYTES
+            && self.known.read().unwrap_or_else(PoisonError::into_inner).contains_key(&hash(text))
+    }
+
     /// The keys that were used since the last call, and when.
     pub fn take_used(&self) -> Vec<(KeyId, Timestamp)> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
@@ -159,9 +206,11 @@ impl Keys {
     }
 }
 
-/// Rejects requests without a valid key before their body is read.
+/// Rejects requests without a valid key, and too many of them, before their body is read.
 pub async fn require_key(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Result<Response, ApiError> {
-    let caller = app.keys.caller(request.headers())?;
+    let caller = app.keys.caller(request.headers());
+    app.rates.check(&caller, request.extensions().get())?;
+    let caller = caller?;
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
 }

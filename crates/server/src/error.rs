@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
+use cabana_edge::rates::TooMany;
 use cabana_types::wire::ErrorBody;
 use cabana_types::{ErrorCode, SandboxId};
 use http::{HeaderName, HeaderValue, StatusCode};
@@ -74,6 +75,8 @@ pub enum Error {
 pub struct ApiError {
     code: ErrorCode,
     message: String,
+    /// Seconds after which the request may succeed.
+    retry_after: Option<u64>,
 }
 
 /// The header that E2B's clients read to decide whether to retry.
@@ -82,7 +85,13 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("should-retry");
 impl ApiError {
     /// An error with a message that says what to do next.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), retry_after: None }
+    }
+
+    /// Too many requests of `whose`.
+    pub fn too_many(whose: &str, TooMany { retry_after }: TooMany) -> Self {
+        let message = format!("Too many requests {whose}; try again in {retry_after} s");
+        Self { retry_after: Some(retry_after), ..Self::new(ErrorCode::RateLimited, message) }
     }
 
     /// The request is not well formed, or a value is out of its range.
@@ -161,7 +170,9 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | ErrorCode::LastKey
         | ErrorCode::SecretConflict => StatusCode::CONFLICT,
         ErrorCode::IdempotencyMismatch | ErrorCode::BuildFailed => StatusCode::UNPROCESSABLE_ENTITY,
-        ErrorCode::SandboxCapacityUnavailable | ErrorCode::LimitReached => StatusCode::TOO_MANY_REQUESTS,
+        ErrorCode::SandboxCapacityUnavailable | ErrorCode::LimitReached | ErrorCode::RateLimited => {
+            StatusCode::TOO_MANY_REQUESTS
+        }
         ErrorCode::SandboxUnresponsive => StatusCode::BAD_GATEWAY,
         ErrorCode::StorageFull => StatusCode::INSUFFICIENT_STORAGE,
         ErrorCode::ServiceUnavailable | ErrorCode::GuestUnresponsive => StatusCode::SERVICE_UNAVAILABLE,
@@ -178,6 +189,9 @@ impl IntoResponse for ApiError {
         let status = status(self.code);
         let body = ErrorBody { code: status.as_u16(), message: self.message, error_code: Some(self.code) };
         let mut response = (status, Json(body)).into_response();
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
+        }
         match self.code {
             // Capacity does not become free within the seconds for which clients retry.
             ErrorCode::SandboxCapacityUnavailable | ErrorCode::LimitReached | ErrorCode::GuestUnresponsive => {

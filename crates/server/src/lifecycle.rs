@@ -70,6 +70,7 @@ use jiff::Timestamp;
 use self::archiver::Archiver;
 use self::build_sandbox::{BuildSandbox, BuildSandboxes};
 use self::check::ConsistencyCheck;
+pub use self::check::Difference;
 use self::create::Creator;
 use self::driver::Driver;
 use self::egress::DenialEvents;
@@ -359,7 +360,7 @@ impl Lifecycle {
     }
 
     /// Describes every difference between the store and the host.
-    pub async fn differences(&self) -> Result<Vec<String>, ChangeError> {
+    pub async fn differences(&self) -> Result<Vec<Difference>, ChangeError> {
         self.check.run().await
     }
 

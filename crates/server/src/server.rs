@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{self, App};
-use crate::auth::{FIRST_TEAM, Keys};
+use crate::auth::{FIRST_TEAM, KeyRates, Keys};
 use crate::builds::Builds;
 use crate::config::{Config, TlsMode};
 use crate::data_dir::DataDir;
@@ -46,6 +46,8 @@ pub struct Server {
     address: SocketAddr,
     tls: Option<Tls>,
     limits: listener::Limits,
+    /// Further names of the API, if only known names are accepted.
+    hosts: Option<Vec<String>>,
     app: Arc<App>,
     directory: Arc<Directory>,
     fresh_key: Option<Secret>,
@@ -96,6 +98,7 @@ impl Server {
             store,
             lifecycle,
             keys,
+            rates: KeyRates::new(&config.rates),
             limits: resource_limits,
             egress,
             domain,
@@ -106,8 +109,9 @@ impl Server {
             tasks,
         };
         let app = Arc::new(app);
-        let limits = config.connections.limits();
-        Ok(Self { listener, address, tls, limits, app, directory, fresh_key, supervisor, _data_dir: data_dir })
+        let limits = config.connections.limits(&config.rates);
+        let hosts = (address.ip().is_loopback() && tls.is_none()).then(|| config.connections.hosts.clone());
+        Ok(Self { listener, address, tls, limits, hosts, app, directory, fresh_key, supervisor, _data_dir: data_dir })
     }
 
     /// The address it listens on.
@@ -132,9 +136,14 @@ impl Server {
 
     /// Serves until `shutdown`, or until a task fails that the server cannot run without. Sandboxes keep running.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        let Self { listener, tls, limits, app, directory, supervisor, _data_dir: data_dir, .. } = self;
+        let Self { listener, tls, limits, hosts, app, directory, supervisor, _data_dir: data_dir, .. } = self;
         let lifecycle = Arc::clone(&app.lifecycle);
         let edge = Edge::new(directory, app.domain.clone(), lifecycle).with_disk_used(disk_used(&app.lifecycle));
+        let known = Arc::clone(&app);
+        let mut edge = edge.with_keys(Arc::new(move |text| known.keys.is_key(text)));
+        if let Some(hosts) = &hosts {
+            edge = edge.with_names(hosts);
+        }
         let edge = Arc::new(edge);
         let fatal = end_on_fatal(supervisor.clone(), shutdown.clone());
         failpoint::panic_tasks(&supervisor);

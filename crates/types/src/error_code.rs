@@ -55,6 +55,8 @@ codes! {
     BuildFailed => "build_failed",
     /// A limit of the team is reached.
     LimitReached => "limit_reached",
+    /// Too many requests with one key or from one address; `Retry-After` says when to try again.
+    RateLimited => "rate_limited",
     /// The API key does not exist or belongs to another team.
     KeyNotFound => "key_not_found",
     /// The team's last API key cannot be deleted.

@@ -2,6 +2,7 @@
 
 mod crowd;
 mod ending;
+mod front;
 mod hostile;
 mod leftovers;
 mod ports;

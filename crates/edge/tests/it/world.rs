@@ -126,6 +126,15 @@ impl World {
     }
 
     pub(crate) async fn serving(domain: Option<&str>, limits: Limits, tls: Option<Arc<Tls>>) -> Self {
+        Self::customized(domain, limits, tls, |edge| edge).await
+    }
+
+    pub(crate) async fn customized(
+        domain: Option<&str>,
+        limits: Limits,
+        tls: Option<Arc<Tls>>,
+        customize: impl FnOnce(Edge) -> Edge,
+    ) -> Self {
         let directory = Arc::new(Directory::default());
         let disk = Arc::new(|_: &SandboxId| async { Some(4242) }.boxed());
         let edge = Edge::new(directory.clone(), domain.map(str::to_owned), Arc::new(NeverResume)).with_disk_used(disk);
@@ -135,7 +144,7 @@ impl World {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
         let address = listener.local_addr().expect("address");
         let shutdown = CancellationToken::new();
-        let (edge, ending) = (Arc::new(edge), shutdown.clone());
+        let (edge, ending) = (Arc::new(customize(edge)), shutdown.clone());
         let server = AbortOnDropHandle::new(tokio::spawn(async move {
             match tls {
                 Some(tls) => {

@@ -2,9 +2,11 @@
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cabana_edge::limits::{self, Limits};
+use cabana_edge::rates::RateLimit;
 use cabana_types::address::Prefix;
 use serde::Deserialize;
 
@@ -50,7 +52,7 @@ pub struct Connections {
 
 impl Connections {
     /// The limits of the listener.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self, rates: &Rates) -> Limits {
         let or_unlimited = |limit: u32| if limit == 0 { usize::MAX } else { limit as usize };
         let mut unlimited = limits::this_machine();
         unlimited.extend(&self.trusted_proxies);
@@ -58,6 +60,9 @@ impl Connections {
             connections: self.max as usize,
             client_connections: or_unlimited(self.max_per_client),
             unlimited,
+            proxies: self.trusted_proxies.clone(),
+            rate: RateLimit::new(rates.address_requests, Duration::from_secs(rates.address_seconds.into()))
+                .map(Arc::new),
             unread: Duration::from_secs(self.unread_seconds.into()),
             ..Limits::default()
         }

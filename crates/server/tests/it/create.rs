@@ -204,7 +204,7 @@ fn a_client_that_disconnects_leaves_a_complete_sandbox() {
     let body = r#"{"templateID":"base"}"#;
     let mut stream = std::net::TcpStream::connect(server.address).expect("connect");
     let head = format!(
-        "POST /v2/sandboxes HTTP/1.1\r\nhost: x\r\nx-api-key: {}\r\ncontent-length: {}\r\n\r\n{body}",
+        "POST /v2/sandboxes HTTP/1.1\r\nhost: localhost\r\nx-api-key: {}\r\ncontent-length: {}\r\n\r\n{body}",
         server.key,
         body.len()
     );

@@ -18,6 +18,7 @@ mod network;
 mod novita;
 mod openapi;
 mod pause;
+mod rates;
 mod readiness;
 mod reading;
 mod receiver;

@@ -41,7 +41,7 @@ fn kept(server: &TestServer) -> Vec<PathBuf> {
 
 #[test]
 fn an_archive_is_uploaded_by_its_link() {
-    let server = TestServer::start();
+    let server = TestServer::with(&[("connections.hosts", "cabana.example")]);
     let build = requested(&server, json!({"name": "mine"}));
     let path = link(&server, &build.template, false);
     put(&server, &path, &tar(4096)).is(200);
@@ -126,7 +126,9 @@ fn invalid_uploads_leave_nothing() {
         }
         body.extend_from_slice(b"0\r\n\r\n");
         let mut stream = TcpStream::connect(server.address).expect("connect");
-        let head = format!("PUT {path} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n");
+        let head = format!(
+            "PUT {path} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+        );
         stream.write_all(head.as_bytes()).expect("write");
         let _ = stream.write_all(&body);
         let mut bytes = vec![];
@@ -138,7 +140,7 @@ fn invalid_uploads_leave_nothing() {
     assert_eq!(kept(&server), Vec::<PathBuf>::new());
     // A client that disconnects in the middle.
     let mut stream = TcpStream::connect(server.address).expect("connect");
-    let head = format!("PUT {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n");
+    let head = format!("PUT {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000\r\n\r\n");
     stream.write_all(head.as_bytes()).expect("write");
     stream.write_all(&tar(50_000)).expect("write");
     crate::eventually("the upload has begun", || !kept(&server).is_empty());
