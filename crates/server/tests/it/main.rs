@@ -13,6 +13,7 @@ mod isolation;
 mod keys;
 mod kill;
 mod listing;
+mod matrix;
 mod metrics;
 mod network;
 mod novita;

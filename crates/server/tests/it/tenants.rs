@@ -116,8 +116,8 @@ fn the_webhooks_of_another_team_are_not_found() {
 }
 
 /// One resource of each kind that a team can have.
-struct Owned {
-    running: String,
+pub(crate) struct Owned {
+    pub(crate) running: String,
     ended: String,
     webhook: String,
     secret: String,
@@ -127,7 +127,7 @@ struct Owned {
 }
 
 impl Owned {
-    fn new(server: &TestServer) -> Self {
+    pub(crate) fn new(server: &TestServer) -> Self {
         let (running, ended) = (server.create(), server.create());
         server.kill(&ended).is(204);
         let hook = json!({"name": "n", "url": "https://example.com/", "events": ["sandbox.lifecycle.paused"], "signatureSecret": "s"});
@@ -139,8 +139,15 @@ impl Owned {
         Self { running, ended, webhook, secret, key, build, snapshot }
     }
 
+    /// All ids of the team's resources, and its key. No answer to another team may contain one.
+    pub(crate) fn ids(&self, server: &TestServer) -> Vec<String> {
+        let Self { running, ended, webhook, secret, key, build, snapshot } = self;
+        let ids = [running, ended, webhook, secret, key, &build.template, &build.build, snapshot, &server.key];
+        ids.into_iter().cloned().collect()
+    }
+
     /// Values of a path parameter, and the response that another team gets for them.
-    fn values(&self, parameter: &str) -> (Vec<String>, u16, &'static str) {
+    pub(crate) fn values(&self, parameter: &str) -> (Vec<String>, u16, &'static str) {
         let clone = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
         match parameter {
             "sandboxID" => (clone(&[&self.running, &self.ended]), 404, "sandbox_not_found"),
@@ -165,10 +172,10 @@ impl Owned {
 }
 
 /// A body that every route can read.
-const BODY: &str = r#"{"timeout": 5, "name": "theirs", "public": true, "value": "v", "hosts": ["a.org"]}"#;
+pub(crate) const BODY: &str = r#"{"timeout": 5, "name": "theirs", "public": true, "value": "v", "hosts": ["a.org"]}"#;
 
 /// The names of the parameters of a path, in order.
-fn parameters(path: &str) -> Vec<&str> {
+pub(crate) fn parameters(path: &str) -> Vec<&str> {
     path.split('{').skip(1).filter_map(|rest| rest.split('}').next()).collect()
 }
 
