@@ -45,10 +45,19 @@ pub struct Space {
     places: Arc<[Place]>,
     /// Bytes that are reserved and not yet visible in the free space.
     reserved: Arc<Mutex<u64>>,
-    /// Files that say how many bytes were written and are not yet visible in the free space.
-    pending: Arc<[PathBuf]>,
+    /// Of the last place, if it is inside the others.
+    pending: Option<Pending>,
     /// Whether the last place counts bytes only once they are flushed.
     flushes: bool,
+}
+
+/// Files of the kernel that say how many bytes are not yet visible in the free space of a filesystem.
+#[derive(Debug, Clone)]
+pub struct Pending {
+    /// Bytes that programs have written and that are only in memory.
+    pub unwritten: PathBuf,
+    /// Bytes that are on the disk below and not counted until the next commit.
+    pub uncounted: PathBuf,
 }
 
 /// How much of a filesystem is free.
@@ -67,7 +76,7 @@ impl Space {
     }
 
     fn new(places: Vec<Place>, reserved: Arc<Mutex<u64>>) -> Self {
-        Self { places: places.into(), reserved, pending: Arc::default(), flushes: false }
+        Self { places: places.into(), reserved, pending: None, flushes: false }
     }
 
     /// The filesystem of a directory, of which `reserve` bytes must stay free.
@@ -77,26 +86,27 @@ impl Space {
     }
 
     /// A filesystem in a file of this one: what is written there must fit into both, and counts in both. Written bytes
-    /// are seen in the free space only when they are flushed: `pending` are files that say how many were not. Without
-    /// them, writers flush.
-    pub fn inside(&self, directory: &Path, reserve: u64, pending: Vec<PathBuf>) -> io::Result<Self> {
+    /// are seen in the free space only later: `pending` says how many there are. Without it, writers flush.
+    pub fn inside(&self, directory: &Path, reserve: u64, pending: Option<Pending>) -> io::Result<Self> {
         let mut places = Vec::new();
         for place in self.places.iter() {
             places.push(Place { directory: place.directory.try_clone()?, reserve: place.reserve });
         }
         places.push(Place { directory: open(directory)?, reserve });
         let space = Self::new(places, Arc::clone(&self.reserved));
-        Ok(Self { flushes: pending.is_empty(), pending: pending.into(), ..space })
+        Ok(Self { flushes: pending.is_none(), pending, ..space })
     }
 
     /// What is free on each of the filesystems that bytes have to fit on.
     pub fn levels(&self) -> io::Result<Vec<Level>> {
-        let pending = self.pending.iter().fold(0, |sum: u64, file| sum.saturating_add(number_in(file)));
-        let level = |place: &Place| {
-            let free = free(&place.directory)?.saturating_sub(pending);
-            Ok(Level { free, reserve: place.reserve })
+        let unwritten = self.pending.as_ref().map_or(0, |pending| number_in(&pending.unwritten));
+        let uncounted = self.pending.as_ref().map_or(0, |pending| number_in(&pending.uncounted));
+        let last = self.places.len().saturating_sub(1);
+        let level = |(number, place): (usize, &Place)| {
+            let hidden = if number == last { unwritten.saturating_add(uncounted) } else { unwritten };
+            Ok(Level { free: free(&place.directory)?.saturating_sub(hidden), reserve: place.reserve })
         };
-        self.places.iter().map(level).collect()
+        self.places.iter().enumerate().map(level).collect()
     }
 
     /// Reserves announced bytes. An error is of the kind `StorageFull`, with [`NoSpace`] in it.
@@ -227,7 +237,7 @@ mod tests {
     #[test]
     fn what_is_written_inside_counts_until_it_is_flushed() {
         let (directory, part, space) = eighths();
-        let inside = space.inside(directory.path(), 5 * part, Vec::new()).expect("inside");
+        let inside = space.inside(directory.path(), 5 * part, None).expect("inside");
         refused(inside.reserve(7 * part / 2));
         let mut writer = inside.reserve(2 * part).expect("there is space");
         writer.spend(UNFLUSHED).expect("announced");
@@ -238,7 +248,8 @@ mod tests {
         assert_eq!(*space.reserved(), 0);
         let file = directory.path().join("bytes_may_use");
         std::fs::write(&file, format!("{}\n", 2 * part)).expect("written");
-        let inside = space.inside(directory.path(), 5 * part, vec![file]).expect("inside");
+        let pending = Pending { unwritten: file, uncounted: directory.path().join("missing") };
+        let inside = space.inside(directory.path(), 5 * part, Some(pending)).expect("inside");
         refused(inside.reserve(3 * part / 2));
         let mut writer = inside.reserve(part / 2).expect("there is space");
         writer.spend(part / 2).expect("announced");

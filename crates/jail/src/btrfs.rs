@@ -10,7 +10,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, NoArg, Setter, Updater, ioctl, opcode};
 
-pub use quota::{QuotaState, Usage, enable_quota, qgroups, quota_state, remove_qgroup, set_limit, usage};
+pub use quota::{
+    QuotaState, Usage, enable_quota, group_above, groups_above, limit_with_nested, qgroups, quota_state, remove_qgroup,
+    set_limit, usage,
+};
 
 const MAGIC: u8 = 0x94;
 /// The inode number of every subvolume's top directory.

@@ -35,6 +35,7 @@ use crate::Error;
 use crate::live::{Live, Observed, Stats, Vitals};
 
 pub(crate) use self::parts::Parts;
+pub use self::teardown::end_all;
 
 /// Slots of one instance. Each has 65,536 ids, and sixteen instances share the upper half of the id space.
 const SLOTS: u32 = 2046;

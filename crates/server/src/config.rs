@@ -89,6 +89,10 @@ pub struct Limits {
     pub max_memory_mb: u32,
     /// Maximum disk size of one sandbox, MiB; 0 for no limit.
     pub max_disk_mb: u32,
+    /// The memory limits of running sandboxes together, as a multiple of the machine's memory; 0 for no limit.
+    pub memory_overcommit: u32,
+    /// Their disk limits together, as a multiple of the pool's size; 0 for no limit.
+    pub disk_overcommit: u32,
     /// Longest timeout of a sandbox, hours.
     pub max_timeout_hours: u32,
     /// Timeout of the creation of a sandbox, seconds.
@@ -341,6 +345,8 @@ impl Config {
             ("limits.max_cpu_count", limits.max_cpu_count, CPU_COUNT, true),
             ("limits.max_memory_mb", limits.max_memory_mb, MEMORY_MB, true),
             ("limits.max_disk_mb", limits.max_disk_mb, DISK_MB, true),
+            ("limits.memory_overcommit", limits.memory_overcommit, 0..=1000, false),
+            ("limits.disk_overcommit", limits.disk_overcommit, 0..=100_000, false),
             ("limits.max_timeout_hours", limits.max_timeout_hours, 1..=MAX_TIMEOUT_HOURS, false),
             ("limits.start_seconds", limits.start_seconds, 1..=3600, false),
             ("limits.ready_seconds", limits.ready_seconds, 1..=3600, false),

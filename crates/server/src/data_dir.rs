@@ -27,11 +27,51 @@ impl DataDir {
             .open(&file)
             .map_err(|source| Error::Path { action: "open", path: file.clone(), source })?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { _lock: lock }),
+            Ok(()) => {
+                drop_ballast(path);
+                Ok(Self { _lock: lock })
+            }
             Err(TryLockError::WouldBlock) => Err(Error::InUse { path: path.to_owned() }),
             Err(TryLockError::Error(source)) => Err(Error::Path { action: "lock", path: file, source }),
         }
     }
+}
+
+/// A file that only takes space: a start on a full disk deletes it, because a server that does not start cannot be used to
+/// free any.
+const BALLAST: &str = "ballast";
+const BALLAST_BYTES: u64 = 32 << 20;
+/// It is made when this many times as much is free.
+const PLENTY: u64 = 16;
+
+fn drop_ballast(path: &Path) {
+    if free(path).is_some_and(|free| free < BALLAST_BYTES) && std::fs::remove_file(path.join(BALLAST)).is_ok() {
+        tracing::warn!(
+            "the disk of the data directory is full: the server starts with what it kept for that; free some space"
+        );
+    }
+}
+
+/// Keeps some space for a start on a full disk, if there is enough now.
+pub fn keep_ballast(path: &Path) {
+    let file = path.join(BALLAST);
+    if file.exists() || free(path).is_none_or(|free| free < PLENTY * BALLAST_BYTES) {
+        return;
+    }
+    let made = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&file)
+        .and_then(|made| Ok(rustix::fs::fallocate(&made, rustix::fs::FallocateFlags::empty(), 0, BALLAST_BYTES)?));
+    if made.is_err() {
+        let _ = std::fs::remove_file(&file);
+    }
+}
+
+fn free(path: &Path) -> Option<u64> {
+    let space = rustix::fs::statvfs(path).ok()?;
+    Some(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
 /// Writes a secret into a file that only its owner can read, atomically.

@@ -1,5 +1,7 @@
 //! Errors of the server: why it could not start ([`Error`]), and errors of the API ([`ApiError`]) with the HTTP status of each.
 
+mod refusal;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -11,6 +13,7 @@ use cabana_types::{ErrorCode, SandboxId};
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::lifecycle;
+use refusal::{refuse_launch, sentence, storage_refusal};
 
 /// Why the server could not start or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +59,9 @@ pub enum Error {
     /// Values at rest cannot be sealed or opened.
     #[error(transparent)]
     Sealing(#[from] crate::vault::SealingError),
+    /// The pool has to be mounted again: start the server anew.
+    #[error("the pool has become read-only and has to be mounted again: start the server again")]
+    Remount,
     /// The listener failed.
     #[error("the listener failed")]
     Serve(#[source] std::io::Error),
@@ -196,6 +202,9 @@ impl IntoResponse for ApiError {
             // Capacity does not become free within the seconds for which clients retry.
             ErrorCode::SandboxCapacityUnavailable | ErrorCode::LimitReached | ErrorCode::GuestUnresponsive => {
                 response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+                if self.code == ErrorCode::SandboxCapacityUnavailable {
+                    response.headers_mut().insert(http::header::RETRY_AFTER, HeaderValue::from_static("30"));
+                }
             }
             ErrorCode::ServiceUnavailable => {
                 response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("true"));
@@ -259,12 +268,7 @@ impl From<lifecycle::CreateError> for ApiError {
     fn from(error: lifecycle::CreateError) -> Self {
         use lifecycle::CreateError as E;
         match error {
-            E::Capacity { limit } => Self::new(
-                ErrorCode::SandboxCapacityUnavailable,
-                format!(
-                    "All {limit} sandboxes that this server allows are in use; kill one, or raise limits.max_sandboxes"
-                ),
-            ),
+            E::Capacity(shortage) => Self::new(ErrorCode::SandboxCapacityUnavailable, sentence(&shortage.to_string())),
             E::TeamFull { limit } => Self::new(
                 ErrorCode::SandboxCapacityUnavailable,
                 format!(
@@ -309,7 +313,11 @@ impl From<lifecycle::ChangeError> for ApiError {
                 ErrorCode::SandboxStateConflict,
                 format!("Sandbox {id} is {state}, so this is not possible now; see GET /sandboxes/{id}"),
             ),
-            E::Capacity { limit } => lifecycle::CreateError::Capacity { limit }.into(),
+            E::Capacity(shortage) => lifecycle::CreateError::Capacity(shortage).into(),
+            E::Storage { id, source } => storage_refusal(&source).unwrap_or_else(|| {
+                let text = cabana_types::error::chain(&source);
+                Self::new(ErrorCode::SandboxChangeFailed, format!("Sandbox {id} could not be resumed: {text}"))
+            }),
             E::OverBudget { id, why } => Self::new(
                 ErrorCode::SandboxCapacityUnavailable,
                 format!(
@@ -358,39 +366,6 @@ impl From<crate::builds::StartError> for ApiError {
             E::Store(error) => error.into(),
         }
     }
-}
-
-fn refuse_launch(id: &SandboxId, source: &cabana_runtime::Error) -> ApiError {
-    use cabana_runtime::Error as E;
-    let text = cabana_types::error::chain(source);
-    match source {
-        E::Full { limit } => lifecycle::CreateError::Capacity { limit: *limit }.into(),
-        E::NoBuild(build) => ApiError::new(
-            ErrorCode::TemplateNotReady,
-            format!("The root filesystem of the template's build {build} is missing on this server; build it again"),
-        ),
-        _ if is_disk_full(source) => {
-            ApiError::new(ErrorCode::StorageFull, format!("The server's disk is full; free some space ({text})"))
-        }
-        _ => ApiError::new(ErrorCode::SandboxCreateFailed, format!("Sandbox {id} could not be created: {text}")),
-    }
-}
-
-fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let full = |e: &std::io::Error| {
-            matches!(e.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
-        };
-        let no_space = |e: &cabana_storage::Error| matches!(e, cabana_storage::Error::NoSpace { .. });
-        if error.downcast_ref::<std::io::Error>().is_some_and(full)
-            || error.downcast_ref::<cabana_storage::Error>().is_some_and(no_space)
-        {
-            return true;
-        }
-        next = error.source();
-    }
-    false
 }
 
 /// Shortens a client's text so that a response can repeat it.

@@ -14,6 +14,7 @@
 //! | `BuildSandboxes` | sandboxes for steps of template builds |
 //! | `Metering` | measures them, and pauses idle ones |
 //! | `Maintenance` | removes orphans, applies the retention settings |
+//! | `DiskWatch` | keeps one sandbox from taking the space of all, notices a pool that cannot be written |
 //!
 //! The parts share the `Registry`, which has an `Entry` for every sandbox that may have resources on the host. A task
 //! that acts on a sandbox holds its entry's lock: `Held` is the proof, and the only way to the isolation backend.
@@ -23,6 +24,7 @@ mod archiver;
 mod build_sandbox;
 mod check;
 mod create;
+mod disk_watch;
 mod driver;
 mod egress;
 mod entry;
@@ -63,7 +65,7 @@ use cabana_store::{Sandbox, Snapshot, Store};
 use cabana_supervisor::{Restart, Supervisor};
 use cabana_types::egress::Denials;
 use cabana_types::sandbox::{EndCause, PauseCause};
-use cabana_types::wire::{SandboxMetric, TeamMetric};
+use cabana_types::wire::{CapacityStatus, SandboxMetric, StorageStatus, TeamMetric};
 use cabana_types::{EgressPolicy, Resources, SandboxId, TeamId, TemplateId};
 use jiff::Timestamp;
 
@@ -72,6 +74,7 @@ use self::build_sandbox::{BuildSandbox, BuildSandboxes};
 use self::check::ConsistencyCheck;
 pub use self::check::Difference;
 use self::create::Creator;
+use self::disk_watch::DiskWatch;
 use self::driver::Driver;
 use self::egress::DenialEvents;
 use self::held::Host;
@@ -80,7 +83,7 @@ use self::metering::Metering;
 use self::paused_memory::MemoryBudget;
 use self::readiness::ReadyCheck;
 use self::recover::Recovery;
-use self::registry::Registry;
+use self::registry::{CapacityLimits, Registry};
 use self::removal::Remover;
 use self::replacement::Replacements;
 use self::retention::Retention;
@@ -101,6 +104,7 @@ pub use self::history::Range;
 pub use self::journal::{JournalLine, LEVELS};
 pub use self::pause::Pause;
 pub use self::paused_memory::OverBudget;
+pub use self::registry::Shortage;
 pub use self::usage::UsageError;
 
 /// How long tasks may take to end when the server stops. The next start continues what they leave.
@@ -118,8 +122,9 @@ pub struct Lifecycle {
     metering: Arc<Metering>,
     denial_events: Arc<DenialEvents>,
     maintenance: Arc<Maintenance>,
+    disk_watch: Arc<DiskWatch>,
     check: ConsistencyCheck,
-    /// Of the timers, metering, events and maintenance.
+    /// Of the timers, metering, events, maintenance and disk watch.
     supervisor: Supervisor,
 }
 
@@ -137,7 +142,9 @@ impl Lifecycle {
         let limits = &config.limits;
         let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
         let tasks = Tasks::default();
-        let registry = Arc::new(Registry::new(Host::new(backends), limits.max_sandboxes));
+        let host = Host::new(backends);
+        let capacity = CapacityLimits::new(limits, host.pool().and_then(|pool| pool.size().ok()));
+        let registry = Arc::new(Registry::new(host, capacity));
         let routes = Arc::new(Routes::new(directory));
         let memory = Arc::new(MemoryBudget::new(&config.pause));
         let archiver = Arc::new(Archiver::new(store.clone(), Arc::clone(&cold), tasks.clone()));
@@ -199,6 +206,7 @@ impl Lifecycle {
                 archiver,
                 retention,
             }),
+            disk_watch: Arc::new(DiskWatch::new(Arc::clone(&driver))),
             check: ConsistencyCheck { store, registry, routes, cold },
             supervisor: supervisor.scope(),
             creator,
@@ -208,6 +216,12 @@ impl Lifecycle {
         })
     }
 
+    /// Writes that sandboxes were ended before this start because their disks were read-only. Before [`Lifecycle::recover`].
+    pub async fn disks_lost(&self, sandboxes: Vec<SandboxId>) {
+        let (driver, remover) = (Arc::clone(&self.driver), Arc::clone(&self.remover));
+        Recovery { driver, remover }.disks_lost(sandboxes).await;
+    }
+
     /// Recovers the sandboxes of an earlier server, before the first request is served.
     pub async fn recover(&self) -> Result<(), cabana_store::Error> {
         self.snapshots.remove_unfinished(true).await;
@@ -215,7 +229,7 @@ impl Lifecycle {
         Arc::new(Recovery { driver, remover }).run().await
     }
 
-    /// Starts the timers, metering and maintenance.
+    /// Starts the timers, metering, maintenance and disk watch.
     pub fn start(&self) {
         let timers = Arc::clone(&self.timers);
         self.supervisor.restart("sandbox timers", Restart::or_end_process(), move |stop| Arc::clone(&timers).run(stop));
@@ -225,6 +239,8 @@ impl Lifecycle {
         self.supervisor.restart("denial events", Restart::forever(), move |stop| Arc::clone(&denials).run(stop));
         let maintenance = Arc::clone(&self.maintenance);
         self.supervisor.restart("maintenance", Restart::forever(), move |stop| Arc::clone(&maintenance).run(stop));
+        let watch = Arc::clone(&self.disk_watch);
+        self.supervisor.restart("disk watch", Restart::forever(), move |stop| Arc::clone(&watch).run(stop));
     }
 
     /// Stops all tasks. Sandboxes keep running; operations get some time to finish.
@@ -372,6 +388,21 @@ impl Lifecycle {
     /// How many sandboxes may run.
     pub fn max_sandboxes(&self) -> u32 {
         self.driver.registry.limit()
+    }
+
+    /// What running sandboxes may use together.
+    pub fn capacity(&self) -> CapacityStatus {
+        self.driver.registry.capacity()
+    }
+
+    /// The state of the pool, if there is one.
+    pub fn storage(&self) -> Option<StorageStatus> {
+        self.disk_watch.status()
+    }
+
+    /// Cancelled when the pool has to be mounted again, for which the server has to start anew.
+    pub fn remount(&self) -> tokio_util::sync::CancellationToken {
+        self.disk_watch.remount()
     }
 
     /// How long start and ready commands may take.

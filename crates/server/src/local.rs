@@ -3,23 +3,28 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cabana_egress::{Limits, ProxyConfig};
 use cabana_runtime::Isolations;
-use cabana_runtime::host::{Host, HostConfig};
+use cabana_runtime::host::{Host, HostConfig, end_all};
 use cabana_runtime::native::{Native, NativeConfig};
 use cabana_storage::{Pool, PoolConfig, PoolKind};
 use cabana_store::Store;
 use cabana_supervisor::Supervisor;
+use cabana_types::SandboxId;
 use tokio_util::sync::CancellationToken;
 
 use crate::base_template::{BaseTemplate, Progress};
 use crate::config::{self, Config};
-use crate::data_dir::DataDir;
+use crate::data_dir::{DataDir, keep_ballast};
 use crate::error::Error;
 use crate::server::Server;
 
 const DNS_PORT: u16 = 53;
+/// How long ended sandboxes may hold a pool, and the time between attempts to open it.
+const POOL_HELD: Duration = Duration::from_secs(30);
+const POOL_RETRY: Duration = Duration::from_millis(250);
 
 /// The programs that a server runs.
 #[derive(Debug, Clone)]
@@ -69,7 +74,7 @@ pub async fn serve(
     // Before the network: the rows tell where the sandboxes that still run may connect.
     let store = Store::open_supervised(&config.database(), &supervisor).await?;
     let policies = store.live_sandboxes().await?.into_iter().map(|sandbox| (sandbox.id, sandbox.egress)).collect();
-    let pool = Pool::open(&config.data_dir, pool_config(config)).await.map_err(|e| Error::Machine(e.into()))?;
+    let (pool, disks_lost) = open_pool(config).await?;
     if !pool.quotas() {
         tracing::warn!(pool = pool.description(), "disk limits of sandboxes are not enforced");
     }
@@ -90,7 +95,10 @@ pub async fn serve(
         .with_pool(Arc::new(pool.clone()))
         .with_default(&config.isolation.default)?;
     let isolation = isolations.default_name().to_owned();
-    let served = match Server::start(config, data_dir, store, Arc::new(isolations), supervisor.clone()).await {
+    keep_ballast(&config.data_dir);
+    let started =
+        Server::start_after(config, data_dir, store, Arc::new(isolations), supervisor.clone(), disks_lost).await;
+    let served = match started {
         Ok(server) => match start_proxy(config, &host, &server, &supervisor).await {
             Ok(()) => run(config, &pool, isolation, server, observer, shutdown).await,
             Err(error) => Err(error),
@@ -130,6 +138,13 @@ async fn run(
         isolation,
         pool: pool.description().to_owned(),
     };
+    let remount = server.remount();
+    let stop = shutdown.clone();
+    let needed = remount.clone();
+    tokio::spawn(async move {
+        needed.cancelled().await;
+        stop.cancel();
+    });
     let mut serving = tokio::spawn(server.run(shutdown.clone()));
     let ended = |ended: Result<_, tokio::task::JoinError>| ended.unwrap_or_else(|e| Err(Error::Serve(e.into())));
     if !base.is_ready() {
@@ -139,7 +154,7 @@ async fn run(
             built = base.build(|progress| observer.base_progress(progress)) => built,
             result = &mut serving => {
                 observer.base_ended();
-                return ended(result);
+                return ended(result).and_then(|()| remounted(&remount));
             }
         };
         observer.base_ended();
@@ -150,7 +165,39 @@ async fn run(
         }
     }
     observer.ready(&started);
-    ended(serving.await)
+    ended(serving.await)?;
+    remounted(&remount)
+}
+
+/// An error if the server ended because the pool has to be mounted again.
+fn remounted(needed: &CancellationToken) -> Result<(), Error> {
+    if needed.is_cancelled() { Err(Error::Remount) } else { Ok(()) }
+}
+
+/// Opens the pool. If it is read-only, the sandboxes that an earlier server left hold it, and cannot do anything with it: they
+/// are ended, so that it can be mounted again. Returns them too.
+async fn open_pool(config: &Config) -> Result<(Pool, Vec<SandboxId>), Error> {
+    let machine = |error: cabana_storage::Error| Error::Machine(error.into());
+    let open = || Pool::open(&config.data_dir, pool_config(config));
+    let first = match open().await {
+        Ok(pool) => return Ok((pool, Vec::new())),
+        Err(error) if !Pool::is_held(&config.data_dir) => return Err(machine(error)),
+        Err(error) => error,
+    };
+    tracing::warn!(
+        error = cabana_types::error::chain(&first),
+        "the pool cannot be opened while sandboxes have it read-only: ending them"
+    );
+    let ended = end_all(&config.data_dir).await.map_err(|error| Error::Machine(error.into()))?;
+    let until = Instant::now() + POOL_HELD;
+    loop {
+        // The kernel takes a moment to forget the mounts of processes that have ended.
+        match open().await {
+            Ok(pool) => return Ok((pool, ended)),
+            Err(error) if Instant::now() > until => return Err(machine(error)),
+            Err(_) => tokio::time::sleep(POOL_RETRY).await,
+        }
+    }
 }
 
 /// Checks the address before anything is made that would have to be removed again.

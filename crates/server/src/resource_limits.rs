@@ -109,6 +109,8 @@ mod tests {
             max_cpu_count: 4,
             max_memory_mb: 2048,
             max_disk_mb: 0,
+            memory_overcommit: 0,
+            disk_overcommit: 0,
             max_timeout_hours: 24,
             start_seconds: 60,
             ready_seconds: 60,

@@ -1,16 +1,19 @@
 //! Composes the parts: what starts and stops in which order.
 
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cabana_edge::tls::{Tls, TlsError};
 use cabana_edge::{Directory, Edge, listener};
+use cabana_fs::space::Space;
 use cabana_runtime::Isolations;
 use cabana_storage::ColdStore;
 use cabana_store::{Boot, BuildStatus, ProvidedTemplate, Store};
 use cabana_supervisor::{Restart, Supervisor};
-use cabana_types::{BuildId, Resources, Secret, TemplateId};
+use cabana_types::{BuildId, Resources, SandboxId, Secret, TemplateId};
 use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
@@ -39,6 +42,9 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a stopping server waits for tasks of requests.
 const TASKS_GRACE: Duration = Duration::from_secs(5);
 
+/// What archives leave free on a disk of their own.
+const ARCHIVE_RESERVE: u64 = 256 << 20;
+
 /// A server that has recovered its sandboxes and listens.
 #[derive(Debug)]
 pub struct Server {
@@ -66,6 +72,18 @@ impl Server {
         backend: Arc<Isolations>,
         supervisor: Supervisor,
     ) -> Result<Self, Error> {
+        Self::start_after(config, data_dir, store, backend, supervisor, Vec::new()).await
+    }
+
+    /// The same, after sandboxes were ended because their disks were read-only.
+    pub(crate) async fn start_after(
+        config: &Config,
+        data_dir: DataDir,
+        store: Store,
+        backend: Arc<Isolations>,
+        supervisor: Supervisor,
+        disks_lost: Vec<SandboxId>,
+    ) -> Result<Self, Error> {
         let failed = |source| Error::Listen { address: config.listen, source };
         let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -74,7 +92,8 @@ impl Server {
         let vault = Vault::open(config, &store, config.public_url(address)).await?;
         let resource_limits = ResourceLimits::new(&config.limits);
         let directory = Arc::new(Directory::default());
-        let cold = Arc::new(ColdStore::open(&config.cold_storage()).await?);
+        let cold = ColdStore::open(&config.cold_storage()).await?;
+        let cold = Arc::new(cold.within(archive_space(config, backend.pool().map(|pool| pool.space()))?));
         let lifecycle = Lifecycle::new(
             store.clone(),
             backend,
@@ -85,6 +104,7 @@ impl Server {
             &supervisor,
         );
         let reboot = Reboot::detect(&config.data_dir, &store).await?;
+        lifecycle.disks_lost(disks_lost).await;
         lifecycle.recover().await?;
         lifecycle.start();
         let domain = config.public_domain(address.port());
@@ -127,6 +147,11 @@ impl Server {
     /// The API key that this start created, to be shown once. It is also in the key file.
     pub fn fresh_key(&self) -> Option<&Secret> {
         self.fresh_key.as_ref()
+    }
+
+    /// Cancelled when the pool has to be mounted again.
+    pub(crate) fn remount(&self) -> CancellationToken {
+        self.app.lifecycle.remount()
     }
 
     /// A handle for registering templates, also while the server runs.
@@ -248,6 +273,21 @@ async fn upload_key(store: &Store) -> Result<Secret, Error> {
 
 fn first_team() -> cabana_types::TeamId {
     FIRST_TEAM.parse().expect("the first team's id is a valid one")
+}
+
+/// Where archives have to fit: beside everything else if they are on the disk of the data directory.
+fn archive_space(config: &Config, around_pool: Option<&Space>) -> Result<Space, Error> {
+    let location = config.cold_storage().location;
+    let path = Path::new(&location);
+    if !path.is_absolute() {
+        return Ok(Space::unlimited());
+    }
+    let failed = |source| Error::Path { action: "look at", path: path.to_owned(), source };
+    let device = |path: &Path| std::fs::metadata(path).map(|about| about.dev());
+    match around_pool {
+        Some(space) if device(path).map_err(failed)? == device(&config.data_dir).map_err(failed)? => Ok(space.clone()),
+        _ => Space::of(path, ARCHIVE_RESERVE).map_err(failed),
+    }
 }
 
 fn disk_used(lifecycle: &Arc<Lifecycle>) -> cabana_edge::DiskUsed {

@@ -16,6 +16,7 @@ use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use cabana_fs::space::Space;
 use cabana_types::SandboxId;
 use cabana_types::error::chain;
 use futures::TryStreamExt;
@@ -41,6 +42,8 @@ pub struct ColdStore {
     prefix: Path,
     /// For `Debug`.
     location: String,
+    /// Where archives have to fit.
+    space: Space,
 }
 
 /// What to put into cold storage.
@@ -74,7 +77,12 @@ impl ColdStore {
     /// not contacted yet.
     pub async fn open(config: &ColdConfig) -> Result<Self, Error> {
         let (store, prefix, location) = config.build().await?;
-        Ok(Self { store, prefix, location })
+        Ok(Self { store, prefix, location, space: Space::unlimited() })
+    }
+
+    /// The same store, whose archives have to fit into a space.
+    pub fn within(self, space: Space) -> Self {
+        Self { space, ..self }
     }
 
     /// Packs a disk and stores it as a new generation, whose number was never used before: uploads it, reads it back
@@ -124,7 +132,7 @@ impl ColdStore {
             let (length, digest) = writer.finish().map_err(pack_io)?;
             Ok::<_, Error>((packed, length, digest))
         });
-        let mut upload = Upload::new(Arc::clone(&self.store), path.clone());
+        let mut upload = Upload::new(Arc::clone(&self.store), path.clone(), &self.space)?;
         let sent = or_cancelled(cancel, upload.send(chunks)).await;
         if sent.is_err() {
             stop.cancel();

@@ -38,6 +38,15 @@ pub enum Error {
         /// Bytes below which nothing new is created.
         reserve: u64,
     },
+    /// The kernel made the pool read-only, which it does when the disk below is full.
+    #[error(
+        "{path} has become read-only, probably because the disk was full: once there is space, the server ends the \
+         sandboxes that use it and mounts it again"
+    )]
+    ReadOnly {
+        /// The pool.
+        path: PathBuf,
+    },
     /// A disk that cannot be packed, or an archive that was not written by us.
     #[error("{path}: {problem}")]
     Archive {

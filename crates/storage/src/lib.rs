@@ -12,4 +12,4 @@ pub mod pool;
 pub use cold::{ColdConfig, ColdStore};
 pub use disks::{DiskFacts, DiskOrigin, Disks};
 pub use error::Error;
-pub use pool::{Disk, NewTree, Pool, PoolConfig, PoolKind, Tree};
+pub use pool::{Disk, NewTree, Pool, PoolConfig, PoolKind, PoolState, Tree};

@@ -14,7 +14,7 @@ mod snapshot;
 mod space;
 mod tree;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -32,6 +32,7 @@ pub use build::NewTree;
 pub use facts::facts;
 use image::at;
 pub use layer::Tree;
+pub use space::PoolState;
 
 use crate::Error;
 
@@ -96,11 +97,15 @@ struct Inner {
     space: Space,
     /// For files in the pool.
     space_inside: Space,
+    /// Whether the pool is an image, which can be mounted again.
+    has_image: bool,
     sandboxes: OwnedFd,
     templates: OwnedFd,
     snapshots: OwnedFd,
     layers: OwnedFd,
     builds: Mutex<HashMap<BuildId, Arc<OwnedFd>>>,
+    /// Subvolumes with a quota group for all that are created in them.
+    grouped: Mutex<HashSet<u64>>,
     /// Quota groups of deleted subvolumes that the kernel was not ready to remove.
     leftover: Mutex<VecDeque<u64>>,
     /// Whether subvolumes were deleted that the kernel may not have started to free.
@@ -135,6 +140,12 @@ impl Pool {
     pub async fn unmount(data_dir: &Path) -> Result<bool, Error> {
         let data_dir = data_dir.to_owned();
         blocking(move || setup::unmount(&data_dir)).await
+    }
+
+    /// Whether an earlier mount of the pool of a data directory is still in use by sandboxes although it is read-only. They
+    /// have to end before it can be opened.
+    pub fn is_held(data_dir: &Path) -> bool {
+        setup::is_held(data_dir)
     }
 
     /// Whether disk limits are enforced.
@@ -324,15 +335,43 @@ impl Inner {
         }
         let id = btrfs::subvolume_id(&top)?;
         drop(top);
-        match btrfs::delete_subvolume(parent, name) {
+        let mut deleted = btrfs::delete_subvolume(parent, name);
+        if deleted.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::QuotaExceeded) {
+            // Removing what is nested in it writes to it.
+            self.lift_limits(id)?;
+            deleted = btrfs::delete_subvolume(parent, name);
+        }
+        match deleted {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
             done => done?,
         }
         self.deleted.store(true, Ordering::Relaxed);
         if quotas != QuotaState::Off {
+            if self.grouped.lock().unwrap_or_else(PoisonError::into_inner).remove(&id) {
+                self.forget_quota_group(btrfs::group_above(id));
+            }
             self.forget_quota_group(id);
         }
         Ok(())
+    }
+
+    /// Limits a sandbox's disk together with subvolumes that are created in it, where quotas can do that.
+    fn limit_with_nested(&self, id: &str, bytes: u64) -> io::Result<()> {
+        if self.kind != Kind::Btrfs(QuotaState::Simple) {
+            return Ok(());
+        }
+        let disk = beneath::open(&self.sandboxes, id, DIRECTORY, Mode::empty(), Resolve::NoLinks)?;
+        let subvolume = btrfs::subvolume_id(&disk)?;
+        self.grouped.lock().unwrap_or_else(PoisonError::into_inner).insert(subvolume);
+        btrfs::limit_with_nested(&self.sandboxes, subvolume, bytes)
+    }
+
+    fn lift_limits(&self, subvolume: u64) -> io::Result<()> {
+        btrfs::set_limit(&self.sandboxes, subvolume, u64::MAX)?;
+        match btrfs::set_limit(&self.sandboxes, btrfs::group_above(subvolume), u64::MAX) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done,
+        }
     }
 
     /// Newer kernels remove a subvolume's quota group once they have freed the subvolume. Older ones do not, and fail while they are

@@ -78,6 +78,49 @@ pub struct ServerStatus {
     /// Its isolation backends; servers before this field do not say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub isolations: Vec<IsolationStatus>,
+    /// The state of its disks; servers before this field, and those without a pool, do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<StorageStatus>,
+    /// What running sandboxes may use together; servers before this field do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<CapacityStatus>,
+}
+
+/// The state of a server's disks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct StorageStatus {
+    /// `ok`; `low`: no sandbox is created, and running ones can write little; `read_only`: the disk was full, and
+    /// sandboxes cannot write until the server has mounted their disks again.
+    pub state: String,
+    /// MiB that are free where it is tightest.
+    #[serde(rename = "freeMB")]
+    pub free_mb: u64,
+    /// MiB that must be free there for new sandboxes.
+    #[serde(rename = "reserveMB")]
+    pub reserve_mb: u64,
+    /// Sandboxes whose disks are limited to a little more than what they use, until there is more space.
+    pub clamped: u64,
+}
+
+/// What running sandboxes may use together. A limit of 0 is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CapacityStatus {
+    /// The memory limits of all running sandboxes, MiB.
+    #[serde(rename = "memoryMB")]
+    pub memory_mb: u64,
+    /// Beyond this, no sandbox is created or resumed.
+    #[serde(rename = "memoryLimitMB")]
+    pub memory_limit_mb: u64,
+    /// The disk limits of all running sandboxes, MiB.
+    #[serde(rename = "diskMB")]
+    pub disk_mb: u64,
+    /// Beyond this, no sandbox is created or resumed.
+    #[serde(rename = "diskLimitMB")]
+    pub disk_limit_mb: u64,
 }
 
 /// An isolation backend of a server, and what it offers.

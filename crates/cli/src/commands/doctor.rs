@@ -127,15 +127,16 @@ async fn server(context: &Context) -> Fact {
     .await;
     let (ok, detail, remedy) = match answer {
         Ok((url, status)) => (
-            true,
+            status.storage.as_ref().is_none_or(|storage| storage.state == "ok"),
             format!(
-                "version {} at {url}, {} sandboxes up{}{}",
+                "version {} at {url}, {} sandboxes up{}{}{}",
                 status.version,
                 status.running,
                 abilities(&status),
-                isolations(&status)
+                isolations(&status),
+                storage(&status)
             ),
-            None,
+            space_remedy(&status),
         ),
         Err(failure) => {
             let causes: Vec<_> = failure.chain().collect();
@@ -178,6 +179,22 @@ fn isolations(status: &ServerStatus) -> String {
     if all.is_empty() { String::new() } else { format!("; isolation: {}", all.join(", ")) }
 }
 
+/// What is wrong with the server's disks.
+fn storage(status: &ServerStatus) -> String {
+    let Some(storage) = status.storage.as_ref().filter(|storage| storage.state != "ok") else { return String::new() };
+    let (free, reserve) = (storage.free_mb, storage.reserve_mb);
+    match storage.state.as_str() {
+        "read_only" => format!("; its disks are READ-ONLY because the disk was full ({free} MiB are free)"),
+        _ => format!("; only {free} MiB are free, {reserve} MiB are needed for new sandboxes"),
+    }
+}
+
+fn space_remedy(status: &ServerStatus) -> Option<String> {
+    (!storage(status).is_empty()).then(|| {
+        "free some space on the disk of the data directory; the server goes on by itself (its log says how)".to_owned()
+    })
+}
+
 fn print(facts: &[Fact], json: bool, context: &Context) -> Result<(), Failure> {
     let out = &context.out;
     if json {
@@ -217,7 +234,7 @@ fn print(facts: &[Fact], json: bool, context: &Context) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use cabana_types::wire::Capabilities;
+    use cabana_types::wire::{Capabilities, StorageStatus};
 
     use super::*;
 
@@ -230,6 +247,8 @@ mod tests {
                 running: 0,
                 capabilities,
                 isolations: vec![],
+                storage: None,
+                capacity: None,
             })
         };
         let can = |all, copies| {
@@ -262,11 +281,20 @@ mod tests {
             running: 0,
             capabilities: None,
             isolations: listed,
+            storage: None,
+            capacity: None,
         };
         assert_eq!(
             isolations(&status),
             "; isolation: native (default, pauses in RAM, mounts), other (checkpoints, mounts)"
         );
-        assert_eq!(isolations(&ServerStatus { isolations: vec![], ..status }), "", "an older server");
+        assert_eq!(isolations(&ServerStatus { isolations: vec![], ..status.clone() }), "", "an older server");
+        let with = |state: &str| {
+            let storage = StorageStatus { state: state.into(), free_mb: 5, reserve_mb: 9, clamped: 0 };
+            ServerStatus { storage: Some(storage), ..status.clone() }
+        };
+        assert_eq!((storage(&status), storage(&with("ok"))), (String::new(), String::new()));
+        assert_eq!(storage(&with("low")), "; only 5 MiB are free, 9 MiB are needed for new sandboxes");
+        assert!(space_remedy(&with("read_only")).is_some() && space_remedy(&with("ok")).is_none());
     }
 }

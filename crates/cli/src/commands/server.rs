@@ -1,6 +1,7 @@
 //! `cabana server`: loads the configuration, shows progress, and handles signals.
 
 use std::io::IsTerminal;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 
 use cabana_server::config::{Config, Loaded, TlsMode};
@@ -73,8 +74,20 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     });
     let programs = Programs { launcher: std::env::current_exe()?, guest: guest_program::file() };
     let display = Display { config: &loaded.config, out: &context.out, bar: context.out.share_bar("template base") };
-    local::serve(&loaded.config, programs, &display, shutdown).await.map_err(failure)?;
-    Ok(0)
+    match local::serve(&loaded.config, programs, &display, shutdown).await {
+        Err(Error::Remount) => Err(start_again()),
+        served => served.map(|()| 0).map_err(failure),
+    }
+}
+
+/// Replaces this process by a new start of the same program: the only way to be sure that nothing of it holds the pool. It
+/// returns only if that fails.
+fn start_again() -> Failure {
+    let failed = match std::env::current_exe() {
+        Ok(program) => std::process::Command::new(program).args(std::env::args_os().skip(1)).exec(),
+        Err(error) => error,
+    };
+    Failure::from(failed).context("cannot start the server again, which the pool needs: it has become read-only")
 }
 
 /// Preflight checks, for clearer errors.

@@ -15,6 +15,9 @@ const QUOTA_TREE: u64 = 8;
 const QGROUP_STATUS: u32 = 240;
 const QGROUP_INFO: u32 = 242;
 
+/// The upper 16 bits of a group's id are its level; subvolumes are at level 0.
+const LEVEL_SHIFT: u32 = 48;
+
 const CTL_ENABLE: u64 = 1;
 const CTL_ENABLE_SIMPLE: u64 = 4;
 const STATUS_ON: u64 = 1;
@@ -63,7 +66,16 @@ struct CreateArgs {
     group: u64,
 }
 
+/// `struct btrfs_ioctl_qgroup_assign_args`.
+#[repr(C)]
+struct AssignArgs {
+    assign: u64,
+    member: u64,
+    group: u64,
+}
+
 const QUOTA_CTL: u32 = opcode::read_write::<ControlArgs>(super::MAGIC, 40);
+const QGROUP_ASSIGN: u32 = opcode::write::<AssignArgs>(super::MAGIC, 41);
 const QGROUP_CREATE: u32 = opcode::write::<CreateArgs>(super::MAGIC, 42);
 /// The header declares "read", but the kernel reads from our memory.
 const QGROUP_LIMIT: u32 = opcode::read::<LimitArgs>(super::MAGIC, 43);
@@ -158,6 +170,31 @@ pub fn set_limit(filesystem: impl AsFd, subvolume: u64, bytes: u64) -> io::Resul
     Ok(())
 }
 
+/// The group of level 1 that [`limit_with_nested`] makes for a subvolume.
+pub fn group_above(subvolume: u64) -> u64 {
+    1 << LEVEL_SHIFT | subvolume
+}
+
+/// Limits a subvolume together with all that are created in it, which its own limit does not: they get groups of their own.
+/// With simple quotas the kernel makes them members of the groups above their parent's.
+pub fn limit_with_nested(filesystem: impl AsFd, subvolume: u64, bytes: u64) -> io::Result<()> {
+    let fd = filesystem.as_fd();
+    let group = group_above(subvolume);
+    let args = CreateArgs { create: 1, group };
+    // SAFETY: the opcode takes a `btrfs_ioctl_qgroup_create_args`, which the kernel only reads.
+    match unsafe { ioctl(fd, Setter::<QGROUP_CREATE, _>::new(args)) } {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(e) => return Err(e.into()),
+    }
+    let args = AssignArgs { assign: 1, member: subvolume, group };
+    // SAFETY: the opcode takes a `btrfs_ioctl_qgroup_assign_args`, which the kernel only reads.
+    match unsafe { ioctl(fd, Setter::<QGROUP_ASSIGN, _>::new(args)) } {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(e) => return Err(e.into()),
+    }
+    set_limit(fd, group, bytes)
+}
+
 /// Usage of a subvolume; `None` if it has no quota group.
 pub fn usage(filesystem: impl AsFd, subvolume: u64) -> io::Result<Option<Usage>> {
     Ok(qgroups_from(filesystem, subvolume, Some(subvolume))?.pop().map(|(_, usage)| usage))
@@ -169,13 +206,26 @@ pub fn qgroups(filesystem: impl AsFd) -> io::Result<Vec<(u64, Usage)>> {
 }
 
 fn qgroups_from(filesystem: impl AsFd, from: u64, only: Option<u64>) -> io::Result<Vec<(u64, Usage)>> {
-    // The upper 16 bits of a group's id are its level; subvolumes are at level 0.
-    const LEVEL_SHIFT: u32 = 48;
     let mut found = Vec::new();
     let to = only.unwrap_or((1 << LEVEL_SHIFT) - 1);
     let read = search::each_between(filesystem.as_fd(), QUOTA_TREE, 0, QGROUP_INFO, from..=to, |group, item| {
         let usage = Usage { referenced: search::disk_word(item, 1)?, exclusive: search::disk_word(item, 3)? };
         found.push((group, usage));
+        Ok(())
+    });
+    match read {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(e) => Err(e),
+        Ok(()) => Ok(found),
+    }
+}
+
+/// The subvolumes that [`limit_with_nested`] was called for.
+pub fn groups_above(filesystem: impl AsFd) -> io::Result<Vec<u64>> {
+    let mut found = Vec::new();
+    let range = 1 << LEVEL_SHIFT..=(2 << LEVEL_SHIFT) - 1;
+    let read = search::each_between(filesystem.as_fd(), QUOTA_TREE, 0, QGROUP_INFO, range, |group, _| {
+        found.push(group & ((1 << LEVEL_SHIFT) - 1));
         Ok(())
     });
     match read {
@@ -205,6 +255,7 @@ mod tests {
     #[test]
     fn opcodes_are_those_of_the_kernel() {
         assert_eq!(QUOTA_CTL, 0xc010_9428);
+        assert_eq!(QGROUP_ASSIGN, 0x4018_9429);
         assert_eq!(QGROUP_CREATE, 0x4010_942a);
         assert_eq!(QGROUP_LIMIT, 0x8030_942b);
         assert_eq!(size_of::<Inherit>(), 72);

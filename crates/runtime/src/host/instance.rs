@@ -68,6 +68,13 @@ impl Instance {
         Ok(Self { name, block, run_dir, _lease: lease })
     }
 
+    /// The name and run directory of a data directory's instance, if it had one since the machine started.
+    pub(super) fn known(data_dir: &Path) -> Option<(String, PathBuf)> {
+        let remembered: Remembered = serde_json::from_slice(&fs::read(data_dir.join("instance.json")).ok()?).ok()?;
+        let run_dir = Path::new(RUN).join(&remembered.name);
+        run_dir.is_dir().then_some((remembered.name, run_dir))
+    }
+
     /// Where the mounts of a sandbox are put together.
     pub(super) fn staging(&self) -> PathBuf {
         self.run_dir.join("staging")

@@ -1,16 +1,38 @@
 //! Removing everything of a sandbox: every step is tried, also after an error, and can be repeated.
 
+use std::path::Path;
 use std::time::Duration;
 
+use cabana_jail::cgroup::Cgroups;
 use cabana_jail::process::ProcessName;
 use cabana_types::SandboxId;
 
-use super::record::Record;
+use super::instance::Instance;
+use super::record::{Record, Records};
 use super::{Host, io, network_error, vitals};
 use crate::Error;
 
 /// How long the processes of a killed sandbox may take to exit.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Kills the processes of all sandboxes that an earlier server of a data directory left running, because they hold a pool
+/// that cannot be used any more. Their disks stay. Returns the sandboxes.
+pub async fn end_all(data_dir: &Path) -> Result<Vec<SandboxId>, Error> {
+    let Some((name, run_dir)) = Instance::known(data_dir) else { return Ok(Vec::new()) };
+    let cgroups = Cgroups::open(&format!("cabana-{name}")).map_err(Error::Jail)?;
+    let mut ended = cgroups.list().map_err(Error::Jail)?;
+    for (id, record) in Records::open(&run_dir)?.list()? {
+        if let Some(pidfd) = record.process.and_then(ProcessName::open) {
+            cabana_jail::process::kill(&pidfd).map_err(|e| io("kill a sandbox", e.into()))?;
+            cgroups.kill(&id).map_err(Error::Jail)?;
+            let _ = tokio::time::timeout(EXIT_TIMEOUT, vitals::exited(pidfd)).await;
+        }
+        ended.push(id);
+    }
+    ended.sort();
+    ended.dedup();
+    Ok(ended)
+}
 
 impl Host {
     /// See [`crate::Isolation::stop`].

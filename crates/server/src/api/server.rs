@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
 use cabana_runtime::IsolationFacts;
+use cabana_types::ErrorCode;
 use cabana_types::wire::{Capabilities, Check, IsolationStatus, ServerStatus};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
@@ -17,9 +18,15 @@ use crate::lifecycle::Difference;
 
 /// Health of the server.
 #[utoipa::path(get, path = "/health", tag = "server", security(()),
-    responses((status = 204, description = "The server is healthy")))]
-pub(super) async fn health() -> StatusCode {
-    StatusCode::NO_CONTENT
+    responses((status = 204, description = "The server is healthy"),
+        (status = 503, description = "The disks of sandboxes are read-only; the server mounts them again when it can")))]
+pub(super) async fn health(State(app): State<Arc<App>>) -> Result<StatusCode, ApiError> {
+    if app.lifecycle.storage().is_some_and(|storage| storage.state == "read_only") {
+        let text = "The disks of sandboxes are read-only, because the server's disk was full; they are mounted again once \
+                    there is space on it";
+        return Err(ApiError::new(ErrorCode::ServiceUnavailable, text));
+    }
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// This document.
@@ -56,6 +63,8 @@ pub(super) async fn status(State(app): State<Arc<App>>) -> Json<ServerStatus> {
             copies: disks.snapshots,
         }),
         isolations: isolations.facts().into_iter().map(listed).collect(),
+        storage: app.lifecycle.storage(),
+        capacity: Some(app.lifecycle.capacity()),
     })
 }
 

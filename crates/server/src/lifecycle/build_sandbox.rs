@@ -13,7 +13,7 @@ use cabana_types::{EgressPolicy, Resources, SandboxId, TemplateId};
 use tokio::sync::oneshot;
 
 use super::entry::Entry;
-use super::registry::Registry;
+use super::registry::{Registry, Shortage};
 use super::tasks::Tasks;
 use super::{launch, readiness};
 
@@ -31,8 +31,8 @@ pub(crate) struct BuildSandboxSpec {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BuildSandboxError {
     /// The server runs as many sandboxes as it may.
-    #[error("all {limit} sandboxes are in use: try again when some have ended, or raise limits.max_sandboxes")]
-    Capacity { limit: u32 },
+    #[error(transparent)]
+    Capacity(#[from] Shortage),
     #[error("the server is shutting down")]
     ShuttingDown,
     #[error("the sandbox of a step")]
@@ -75,9 +75,7 @@ impl BuildSandboxes {
             return Err(BuildSandboxError::ShuttingDown);
         }
         let id = SandboxId::from_random(rand::random());
-        let Some(entry) = self.registry.reserve(&id) else {
-            return Err(BuildSandboxError::Capacity { limit: self.registry.limit() });
-        };
+        let entry = self.registry.reserve(&id, spec.resources)?;
         let held = entry.hold().await;
         match held.launch(launch::of_build_sandbox(id.clone(), spec, Arc::clone(&self.egress))).await {
             Ok(live) => {

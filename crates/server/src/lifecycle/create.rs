@@ -82,8 +82,9 @@ impl Creator {
         }
         let id = request.sandbox.id.clone();
         let registry = &self.driver.registry;
-        let Some(entry) = registry.reserve(&id) else {
-            return send(answer, Err(CreateError::Capacity { limit: registry.limit() }));
+        let entry = match registry.reserve(&id, request.sandbox.resources) {
+            Ok(entry) => entry,
+            Err(shortage) => return send(answer, Err(shortage.into())),
         };
         registry.host().assign(&id, &request.sandbox.isolation);
         let held = entry.hold().await;

@@ -4,13 +4,14 @@ use cabana_types::SandboxId;
 use cabana_types::sandbox::EndCause;
 
 use super::paused_memory::OverBudget;
+use super::registry::Shortage;
 
 /// Why a sandbox was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     /// The server runs as many sandboxes as it may.
-    #[error("all {limit} sandboxes are in use")]
-    Capacity { limit: u32 },
+    #[error(transparent)]
+    Capacity(#[from] Shortage),
     /// The team has as many sandboxes as it may.
     #[error("the team has {limit} sandboxes")]
     TeamFull { limit: u32 },
@@ -55,8 +56,15 @@ pub enum ChangeError {
     #[error("the sandbox {id} is {state}")]
     Conflict { id: SandboxId, state: &'static str },
     /// The server runs as many sandboxes as it may.
-    #[error("all {limit} sandboxes are in use")]
-    Capacity { limit: u32 },
+    #[error(transparent)]
+    Capacity(#[from] Shortage),
+    /// The pool cannot take another running sandbox.
+    #[error("the sandbox {id} cannot be resumed")]
+    Storage {
+        id: SandboxId,
+        #[source]
+        source: cabana_storage::Error,
+    },
     /// The memory budget does not allow to pause it with its memory; it keeps running.
     #[error("the sandbox {id} cannot be paused with its memory")]
     OverBudget {

@@ -137,7 +137,7 @@ impl Driver {
         let end_at = later(now, seconds.unwrap_or_else(|| sandbox.policy.auto_resume_seconds()));
         let sandbox = self.store.started(sandbox.id.clone(), now, end_at).await?;
         failpoint::hit("resume.written");
-        self.registry.count_running(&sandbox.id);
+        self.registry.count_running(&sandbox.id, sandbox.resources);
         let oom_kills = live.vitals.borrow().oom_kills;
         self.publish(held, &sandbox, live, oom_kills);
         self.teams.count_start(&sandbox.team);
@@ -157,7 +157,7 @@ impl Driver {
         failpoint::hit("failure.stopped");
         self.registry.release(id);
         let again = sandbox.policy.on_failure == OnFailure::Replace && self.replacements.allow(id);
-        if !again || self.registry.reserve(id).is_none() {
+        if !again || self.registry.reserve(id, sandbox.resources).is_err() {
             return Ok(None);
         }
         tracing::info!(sandbox = %id, why = cause.describe(), "booting the failed sandbox from its disk");
@@ -204,7 +204,7 @@ impl Driver {
             tracing::warn!(sandbox = %id, error = chain(&error), "could not set the limits of the sandbox");
         }
         let oom_kills = live.vitals.borrow().oom_kills;
-        self.registry.count_running(id);
+        self.registry.count_running(id, sandbox.resources);
         self.publish(held, sandbox, live, oom_kills);
         Ok(Seen::Processes)
     }

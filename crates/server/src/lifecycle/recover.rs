@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cabana_store::Sandbox;
+use cabana_types::SandboxId;
 use cabana_types::error::chain;
-use cabana_types::sandbox::{Kept, Seen, State};
+use cabana_types::sandbox::{EndCause, Kept, Seen, State, Transition};
 use futures_util::StreamExt;
 use jiff::Timestamp;
 
@@ -100,6 +101,20 @@ impl Recovery {
         }
     }
 
+    /// Writes that the disks of sandboxes were lost, which were ended for it before this server started.
+    pub(super) async fn disks_lost(&self, sandboxes: Vec<SandboxId>) {
+        for id in sandboxes {
+            match self.driver.apply(&id, Transition::Fail(EndCause::DiskLost)).await {
+                Ok(_) => tracing::warn!(sandbox = %id, "the sandbox was ended because its disk was read-only"),
+                // It was paused, or is a build sandbox.
+                Err(cabana_store::Error::Refused(_) | cabana_store::Error::NoSandbox(_)) => {}
+                Err(error) => {
+                    tracing::warn!(sandbox = %id, error = chain(&error), "could not write why the sandbox ended");
+                }
+            }
+        }
+    }
+
     /// Drives or removes a sandbox in the background, as its state asks for.
     fn continue_from(&self, sandbox: &Sandbox) {
         if matches!(sandbox.state, State::Ending { .. }) {
@@ -107,7 +122,7 @@ impl Recovery {
             return;
         }
         if sandbox.state.uses_capacity() {
-            self.driver.registry.count_running(&sandbox.id);
+            self.driver.registry.count_running(&sandbox.id, sandbox.resources);
         }
         let driven = Arc::clone(&self.driver).drive_until_settled(sandbox.id.clone());
         self.driver.tasks.spawn("drive a sandbox", driven);

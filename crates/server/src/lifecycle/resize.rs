@@ -33,14 +33,19 @@ impl Driver {
                     return Err(ChangeError::InUse { id, used });
                 }
             }
+            if sandbox.state == State::Running {
+                this.registry.resize(&id, resources)?;
+            }
             // The host first, because it may refuse. Limits that are set but not written are undone by the next start.
             if on_host && let Err(error) = held.resize(resources).await {
                 let _ = held.resize(sandbox.resources).await;
+                let _ = this.registry.resize(&id, sandbox.resources);
                 return Err(ChangeError::Failed { id, operation: Operation::Resize, failure: error.into() });
             }
-            let resized = this.store.resize(id, resources, Timestamp::now()).await;
+            let resized = this.store.resize(id.clone(), resources, Timestamp::now()).await;
             if resized.is_err() && on_host {
                 let _ = held.resize(sandbox.resources).await;
+                let _ = this.registry.resize(&id, sandbox.resources);
             }
             let sandbox = resized?;
             held.entry().with_meter(|meter| meter.resize(resources));

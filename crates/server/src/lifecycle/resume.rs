@@ -66,8 +66,14 @@ impl Driver {
     ) -> Result<Sandbox, ChangeError> {
         let id = &sandbox.id;
         // Before the intent is written: without capacity the row does not change.
-        if self.registry.reserve(id).is_none() {
-            return Err(ChangeError::Capacity { limit: self.registry.limit() });
+        self.registry.reserve(id, sandbox.resources)?;
+        // One that is only thawed needs no new space.
+        if !matches!(sandbox.state, State::Paused { kept: Kept::Ram, .. })
+            && let Some(pool) = self.registry.host().pool()
+            && let Err(source) = pool.check_space().await
+        {
+            self.registry.release(id);
+            return Err(ChangeError::Storage { id: id.clone(), source });
         }
         let resumed = match self.apply(id, Transition::Resume).await {
             Ok(_) => self.drive(held, Some(seconds)).await,
@@ -122,7 +128,7 @@ impl Driver {
         match self.resume(id, sandbox.policy.auto_resume_seconds(), false).await {
             Ok(_) => self.routes.get(id).ok_or(ResumeError::NotFound(None)),
             Err(ChangeError::Ended { .. }) => Err(ResumeError::NotFound(self.why_not_running(id).await)),
-            Err(error @ ChangeError::Capacity { .. }) => Err(ResumeError::AtCapacity(chain(&error))),
+            Err(error @ ChangeError::Capacity(_)) => Err(ResumeError::AtCapacity(chain(&error))),
             Err(error) => Err(ResumeError::Failed(chain(&error))),
         }
     }

@@ -58,3 +58,41 @@ fn a_failed_creation_releases_its_capacity() {
         send(again.address, "POST", "/v2/sandboxes", &[("x-api-key", &again.key)], Some(br#"{"templateID":"base"}"#));
     refused.expect("answer").error(429, "sandbox_capacity_unavailable");
 }
+
+#[test]
+fn memory_limits_add_up_to_what_is_allowed() {
+    let server = TestServer::with(&[("limits.memory_overcommit", "1"), ("limits.max_sandboxes", "1000")]);
+    let capacity = |field: &str| server.get("/status").is(200).json()["capacity"][field].as_u64().expect("a number");
+    let limit = capacity("memoryLimitMB");
+    // As large as they may be, and a last one that takes the rest.
+    let create = |memory: u64| server.post("/v2/sandboxes", json!({"templateID": "base", "memoryMB": memory}));
+    let size = 8192.min(limit / 2);
+    let mut ids = Vec::new();
+    while capacity("memoryMB") + size <= limit {
+        ids.push(create(size).is(201).json()["sandboxID"].as_str().expect("an id").to_owned());
+    }
+    let refused = create(size);
+    let message = refused.error(429, "sandbox_capacity_unavailable");
+    assert!(message.contains("of memory together") && message.contains("limits.memory_overcommit"), "{message}");
+    assert_eq!(refused.header("retry-after"), Some("30"));
+    assert_eq!(server.world.ids().len(), ids.len(), "nothing is left of the refused one");
+    // A paused one does not count, and must fit again when it is resumed.
+    let id = ids.pop().expect("one");
+    server.post(&format!("/sandboxes/{id}/pause"), json!({"memory": false})).is(204);
+    create(size).is(201);
+    let refused = server.post(&format!("/v2/sandboxes/{id}/connect"), json!({}));
+    refused.error(429, "sandbox_capacity_unavailable");
+    server.kill(&ids[0]).is(204);
+    server.post(&format!("/v2/sandboxes/{id}/connect"), json!({})).is(201);
+}
+
+#[test]
+fn a_factor_of_zero_is_no_limit() {
+    let server = TestServer::with(&[("limits.memory_overcommit", "0"), ("limits.disk_overcommit", "0")]);
+    for _ in 0..20 {
+        server.post("/v2/sandboxes", json!({"templateID": "base", "memoryMB": 8192})).is(201);
+    }
+    let status = server.get("/status").is(200).json();
+    assert_eq!(status["capacity"]["memoryLimitMB"], 0);
+    assert_eq!(status["capacity"]["memoryMB"], 20 * 8192);
+}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cabana_fs::space::{Reservation, Space};
 use object_store::path::Path;
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload};
 use tokio::sync::mpsc;
@@ -28,17 +29,21 @@ pub(super) struct Upload {
     in_flight: JoinSet<object_store::Result<()>>,
     /// The part that is being filled; everything, if it is small.
     rest: Vec<Bytes>,
+    /// Where it has to fit: nobody knows its size before it is packed.
+    space: Reservation,
 }
 
 impl Upload {
-    pub(super) fn new(store: Arc<dyn ObjectStore>, path: Path) -> Self {
-        Self { store, path, parts: None, in_flight: JoinSet::new(), rest: Vec::new() }
+    pub(super) fn new(store: Arc<dyn ObjectStore>, path: Path, space: &Space) -> Result<Self, Error> {
+        let space = space.reserve(0).map_err(no_space)?;
+        Ok(Self { store, path, parts: None, in_flight: JoinSet::new(), rest: Vec::new(), space })
     }
 
     /// Sends chunks until there are no more.
     pub(super) async fn send(&mut self, mut chunks: mpsc::Receiver<Bytes>) -> Result<(), Error> {
         let (mut size, mut number) = (0, 0);
         while let Some(mut chunk) = chunks.recv().await {
+            self.space.spend(chunk.len() as u64).map_err(no_space)?;
             while size + chunk.len() >= PART {
                 self.rest.push(chunk.split_to(PART - size));
                 size = 0;
@@ -121,6 +126,10 @@ impl Upload {
             }
         }))
     }
+}
+
+fn no_space(source: std::io::Error) -> Error {
+    Error::Io { action: "store an archive", source }
 }
 
 impl Drop for Upload {

@@ -88,6 +88,13 @@ pub(super) fn mounted(data_dir: &Path, target: &Path) -> Result<Mounted, Error> 
     Ok(if ours { Mounted::Image } else { Mounted::Other(source.to_owned()) })
 }
 
+/// Whether a loop device serves the image.
+pub(super) fn is_attached(data_dir: &Path) -> bool {
+    let image = path(data_dir);
+    let devices = std::fs::read_dir("/sys/class/block").into_iter().flatten().flatten();
+    devices.filter_map(|entry| entry.file_name().into_string().ok()).any(|device| serves(&device, &image))
+}
+
 /// The name of the block device whose filesystem a directory is on, if it has one.
 pub(super) fn device(directory: &Path) -> Option<std::ffi::OsString> {
     let text = std::fs::read_to_string("/proc/self/mountinfo").ok()?;

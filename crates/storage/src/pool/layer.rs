@@ -121,6 +121,8 @@ impl Pool {
             let from = pool.open_subvolume(&tree)?;
             pool.copy(&from, (&pool.sandboxes, id.as_str()), false)
                 .and_then(|()| pool.limit(id.as_str(), limit_bytes))
+                // A build step has the filesystem itself as its root.
+                .and_then(|()| pool.limit_with_nested(id.as_str(), limit_bytes))
                 .and_then(|()| {
                     let root = format!("{id}/{ROOTFS}");
                     Ok(Disk {

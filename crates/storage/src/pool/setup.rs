@@ -57,11 +57,13 @@ fn open_locked(data_dir: &Path, data: OwnedFd, config: PoolConfig) -> Result<Inn
         data,
         space,
         space_inside,
+        has_image: kind != Kind::Plain && image::path(data_dir).exists(),
         sandboxes,
         templates,
         snapshots,
         layers,
         builds: Mutex::new(HashMap::new()),
+        grouped: Mutex::default(),
         leftover: Mutex::new(VecDeque::new()),
         deleted: AtomicBool::new(false),
     };
@@ -78,12 +80,7 @@ fn choose_kind(data_dir: &Path, path: &Path, data: &OwnedFd, config: PoolConfig)
         }
         Mounted::Image if !is_read_only(path)? => return Ok(btrfs),
         // The kernel does this when the disk under the pool is full. After a remount it is as it was a few seconds before.
-        Mounted::Image => unmount_when_idle(path).map_err(|_| {
-            Error::Unsupported(format!(
-                "{} has become read-only, probably because the disk was full: free some space and end all sandboxes",
-                path.display()
-            ))
-        })?,
+        Mounted::Image => unmount_when_idle(path).map_err(|_| Error::ReadOnly { path: path.to_owned() })?,
         Mounted::Other(source) => {
             let message = format!("{source} is mounted on {}, where the pool should be: unmount it", path.display());
             return Err(Error::Unsupported(message));
@@ -173,6 +170,17 @@ fn quotas(root: &OwnedFd) -> QuotaState {
     }
 }
 
+/// Whether an earlier mount of the pool's image, by which it is read-only, is still in use: by sandboxes, which have it in
+/// their own mount namespaces. While that is so, the image cannot be mounted for writing.
+pub(super) fn is_held(data_dir: &Path) -> bool {
+    let path = data_dir.join("pool");
+    match image::mounted(data_dir, &path) {
+        Ok(Mounted::Image) => is_read_only(&path).unwrap_or(false),
+        Ok(Mounted::Nothing) => image::is_attached(data_dir),
+        Ok(Mounted::Other(_)) | Err(_) => false,
+    }
+}
+
 fn is_read_only(path: &Path) -> Result<bool, Error> {
     let state = rustix::fs::statvfs(path).map_err(at("look at", path))?;
     Ok(state.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
@@ -210,6 +218,11 @@ fn try_remove_stale_qgroups(filesystem: &OwnedFd) -> io::Result<()> {
     for (id, _) in btrfs::qgroups(filesystem)? {
         if id != TOP && id >= FIRST && !btrfs::subvolume_exists(filesystem, id)? {
             btrfs::remove_qgroup(filesystem, id)?;
+        }
+    }
+    for id in btrfs::groups_above(filesystem)? {
+        if !btrfs::subvolume_exists(filesystem, id)? {
+            btrfs::remove_qgroup(filesystem, btrfs::group_above(id))?;
         }
     }
     Ok(())

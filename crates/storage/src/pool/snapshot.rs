@@ -148,7 +148,8 @@ impl Inner {
             Kind::Plain | Kind::Btrfs(QuotaState::Off) => Ok(()),
             Kind::Btrfs(_) => {
                 let disk = beneath::open(parent, name, DIRECTORY, Mode::empty(), Resolve::NoLinks)?;
-                btrfs::set_limit(&disk, btrfs::subvolume_id(&disk)?, bytes)
+                // By the directory above: a change by the disk itself would count for it, and fail if it is full.
+                btrfs::set_limit(parent, btrfs::subvolume_id(&disk)?, bytes)
             }
         }
     }

@@ -171,3 +171,34 @@ async fn unflushed_bytes_count_as_used() {
     assert_eq!(refused.kind(), std::io::ErrorKind::StorageFull);
     drop(some);
 }
+
+/// The root of a build step is the filesystem itself: subvolumes that it could create there count for its limit.
+#[tokio::test(flavor = "multi_thread")]
+async fn nested_subvolumes_count_for_the_limit_of_a_build_step() {
+    let data = Data::new();
+    let pool = data.open(PoolKind::Btrfs).await;
+    if pool.description() != "btrfs with simple quotas" {
+        return;
+    }
+    pool.begin_layer("first", None, LIMIT).await.expect("a layer").commit().await.expect("committed");
+    let id = SandboxId::from_random([7; 20]);
+    let disk = pool.disk_from_tree(&layer("first"), &id, LIMIT).await.expect("a disk");
+    let root = std::fs::File::open(root_of(&disk)).expect("open");
+    cabana_jail::btrfs::create_subvolume(&root, "nested", None).expect("nested");
+    let (written, error) = fill(root_of(&disk).join("nested/file"));
+    assert_eq!(error.kind(), std::io::ErrorKind::QuotaExceeded, "{error}");
+    assert!(written <= LIMIT, "{} MiB", written / MIB);
+    drop((root, disk));
+    // Its limit can be changed and it can be removed although it is full, and its group with it.
+    pool.resize_disk(&id, LIMIT / 2).await.expect("smaller than what it has");
+    pool.resize_disk(&id, LIMIT).await.expect("its own again");
+    pool.delete_disk(&id).await.expect("removed");
+    assert_eq!(pool.disks().await.expect("disks"), []);
+    let top = std::fs::File::open(data.0.path().join("pool")).expect("open");
+    let gone = || cabana_jail::btrfs::groups_above(&top).expect("groups").is_empty();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !gone() && std::time::Instant::now() < end {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert!(gone(), "the group is left");
+}

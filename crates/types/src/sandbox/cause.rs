@@ -24,6 +24,8 @@ pub enum EndCause {
     GuestDied,
     /// Its processes were gone when the server started again (the host was restarted).
     Lost,
+    /// Its disk became read-only because the disk below was full; it was ended so that the disks could be used again.
+    DiskLost,
     /// It had failed and was not recovered in time.
     Abandoned {
         /// Description of the failure.
@@ -46,6 +48,9 @@ impl EndCause {
             EndCause::OutOfMemory => "ran out of memory and was killed".into(),
             EndCause::GuestDied => "ended because its guest daemon died".into(),
             EndCause::Lost => "was lost when the machine restarted".into(),
+            EndCause::DiskLost => {
+                "was ended because the server's disk had been full and all disks were read-only".into()
+            }
             EndCause::Abandoned { after } => format!("{after}, and was removed because nobody recovered it"),
         }
     }

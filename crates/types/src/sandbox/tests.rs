@@ -12,6 +12,7 @@ fn end_cause() -> impl Strategy<Value = EndCause> {
         Just(EndCause::OutOfMemory),
         Just(EndCause::GuestDied),
         Just(EndCause::Lost),
+        Just(EndCause::DiskLost),
     ]
 }
 
