@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from e2b import AsyncSandbox, Sandbox
 
+import canary
 from building import Builder
 from images import Registries
 from nameserver import NameServer
@@ -21,6 +22,17 @@ def pytest_sessionstart(session):
         pytest.exit("the black-box tests need root: they look at mounts, cgroups and network namespaces", 2)
     if not CABANA.exists():
         pytest.exit(f"{CABANA} is missing: ./test builds it", 2)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    """No log of any server of this run contains a secret (see test_canary.py)."""
+    if "CABANA_TEST_SERVER" in os.environ:
+        return
+    for log in CACHE.glob("server-*.log"):
+        canary.check(log)
+    if canary.found() and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(scope="session")
@@ -178,6 +190,8 @@ def js_counts(request) -> dict[str, int]:
 
 
 def pytest_terminal_summary(terminalreporter, config):
+    for leak in canary.found():
+        terminalreporter.write_line(f"SECRET IN A LOG: {leak}", red=True)
     for line in config.stash.get(FIGURES, []):
         terminalreporter.write_line(line)
     stats = terminalreporter.stats
@@ -187,6 +201,6 @@ def pytest_terminal_summary(terminalreporter, config):
         return
     CACHE.mkdir(exist_ok=True)
     (CACHE / "counts").write_text(
-        f"Python {count['passed']} passed, {count['failed'] + count['error']} failed, {count['skipped']} skipped; "
+        f"Python {count['passed']} passed, {count['failed'] + count['error'] + len(canary.found())} failed, {count['skipped']} skipped; "
         f"JS {js.get('passed', 0)} passed, {js.get('failed', 0)} failed, {js.get('skipped', 0)} skipped\n"
     )

@@ -11,6 +11,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import canary
 from waiting import eventually
 from wire import Client
 
@@ -35,6 +36,7 @@ class Server:
         self.process: subprocess.Popen | None = None
         CACHE.mkdir(exist_ok=True)
         for old in sorted(CACHE.glob("server-*.log"), key=lambda log: log.stat().st_mtime)[:-8]:
+            canary.check(old)
             old.unlink(missing_ok=True)
         self.log = CACHE / f"server-{self.port}.log"
         self.log.write_bytes(b"")
@@ -89,7 +91,7 @@ class Server:
 
     @property
     def key(self) -> str:
-        return (self.data / "key").read_text().strip()
+        return canary.remember("an API key", (self.data / "key").read_text().strip())
 
     @property
     def environment(self) -> dict[str, str]:
@@ -115,7 +117,8 @@ class Server:
         own = {
             "CABANA_LISTEN": f"127.0.0.1:{self.port}",
             "CABANA_DATA_DIR": str(self.data),
-            "CABANA_LOG": os.environ.get("CABANA_LOG", "info"),
+            # The check for secrets in logs covers what is logged for debugging, too.
+            "CABANA_LOG": os.environ.get("CABANA_LOG", "info,cabana=debug"),
             "NO_COLOR": "1",
             **self.settings,
         }
