@@ -15,11 +15,13 @@ from wire import Client  # noqa: E402
 WARM_UP = 3
 
 
-def options(description: str, what: str, count: int) -> argparse.Namespace:
+def options(description: str, what: str, count: int, more=lambda parser: None) -> argparse.Namespace:
+    """`more` adds a benchmark's own options."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=count, help=f"{what} to measure (default {count}, at most 10000)")
     parser.add_argument("--url", default=os.environ.get("E2B_API_URL", "http://127.0.0.1:3000"))
     parser.add_argument("--key", default=os.environ.get("E2B_API_KEY"))
+    more(parser)
     found = parser.parse_args()
     found.count = max(1, min(found.count, 10_000))
     found.key = found.key or pathlib.Path("/var/lib/cabana/key").read_text().strip()
