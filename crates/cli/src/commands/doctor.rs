@@ -1,6 +1,8 @@
 //! `cabana doctor`: checks whether this machine can run a server, and suggests fixes.
 
+mod hardening;
 mod machine;
+mod protection;
 
 use std::path::PathBuf;
 
@@ -9,6 +11,7 @@ use cabana_types::wire::{IsolationStatus, ServerStatus};
 use owo_colors::Style;
 use serde::Serialize;
 
+use self::protection::{Level, Protection};
 use crate::commands::Context;
 use crate::failure::{Failure, Outcome};
 
@@ -19,8 +22,9 @@ Examples:
   cabana doctor --check            compare the server's records with the machine's state
   sudo cabana doctor               with all checks; some need root
 
-Changes nothing. Exits with 1 if the server cannot run on this machine. If piped, prints one
-tab-separated line per check: state (ok, lacking, missing), name, finding, fix.";
+Ends with the level of protection (none, basic, good), whom it is good enough for, and what would
+raise it. Changes nothing. Exits with 1 if the server cannot run on this machine. If piped, prints
+one tab-separated line per check: state (ok, lacking, missing), name, finding, fix.";
 
 /// Check whether this machine can run sandboxes, and what is missing
 #[derive(Debug, clap::Args)]
@@ -99,11 +103,13 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
         facts.extend(cabana_jail::machine::facts());
         facts.extend(cabana_net::facts().into_iter().map(network));
         facts.extend(cabana_storage::pool::facts(&data_dir));
+        facts.extend(hardening::facts(&data_dir));
         facts
     })
     .await?;
     facts.push(server(context).await);
-    print(&facts, args.json, context)?;
+    facts.extend(context.client().ok().map(|client| hardening::encryption(client.base_url())));
+    print(&facts, &protection::protection(&facts), args.json, context)?;
     let missing = facts.iter().filter(|fact| State::of(fact) == State::Missing).count();
     match missing {
         0 => Ok(0),
@@ -195,28 +201,24 @@ fn space_remedy(status: &ServerStatus) -> Option<String> {
     })
 }
 
-fn print(facts: &[Fact], json: bool, context: &Context) -> Result<(), Failure> {
+fn print(facts: &[Fact], protection: &Protection, json: bool, context: &Context) -> Result<(), Failure> {
     let out = &context.out;
+    let state = match protection.level {
+        Level::Good => State::Ok,
+        Level::Basic | Level::Unknown => State::Lacking,
+        Level::None => State::Missing,
+    };
     if json {
-        #[derive(Serialize)]
-        struct Row<'a> {
-            name: &'a str,
-            state: State,
-            detail: &'a str,
-            remedy: Option<&'a str>,
-        }
-        let rows: Vec<_> = facts
-            .iter()
-            .map(|f| Row { name: f.name, state: State::of(f), detail: &f.detail, remedy: f.remedy.as_deref() })
-            .collect();
-        return out.json(&rows);
+        return out.json(&rows(facts, protection, state));
     }
     if !out.is_terminal() {
         let row = |f: &Fact| {
             let remedy = f.remedy.clone().unwrap_or_default();
             vec![State::of(f).word().to_owned(), f.name.to_owned(), f.detail.clone(), remedy]
         };
-        return out.rows(&[], &facts.iter().map(row).collect::<Vec<_>>());
+        let words = protection.level.words().to_owned();
+        let last = vec![state.word().to_owned(), PROTECTION.to_owned(), words, protection.raise.join("; ")];
+        return out.rows(&[], &facts.iter().map(row).chain([last]).collect::<Vec<_>>());
     }
     let width = facts.iter().map(|f| f.name.len()).max().unwrap_or_default();
     for fact in facts {
@@ -229,7 +231,40 @@ fn print(facts: &[Fact], json: bool, context: &Context) -> Result<(), Failure> {
         }
         out.raw(text.as_bytes())?;
     }
-    Ok(())
+    let mut text = format!("\n{PROTECTION}: {}\n", out.mark(protection.level.words(), state.style()));
+    if !protection.raise.is_empty() {
+        text.push_str("To raise it:\n");
+    }
+    for advice in &protection.raise {
+        text.push_str(&format!("  {} {}\n", out.mark("→", Style::new().cyan()), crate::output::clean(advice)));
+    }
+    out.raw(text.as_bytes())
+}
+
+const PROTECTION: &str = "protection";
+
+/// A check as JSON. The last one is the level of protection.
+#[derive(Serialize)]
+struct Row<'a> {
+    name: &'a str,
+    state: State,
+    detail: &'a str,
+    remedy: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    level: Option<Level>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raise: Option<&'a [String]>,
+}
+
+fn rows<'a>(facts: &'a [Fact], protection: &'a Protection, state: State) -> Vec<Row<'a>> {
+    let row = |name, state, detail, remedy| Row { name, state, detail, remedy, level: None, raise: None };
+    let checks = facts.iter().map(|f| row(f.name, State::of(f), &*f.detail, f.remedy.as_deref()));
+    let last = Row {
+        level: Some(protection.level),
+        raise: Some(&protection.raise),
+        ..row(PROTECTION, state, protection.level.words(), protection.raise.first().map(String::as_str))
+    };
+    checks.chain([last]).collect()
 }
 
 #[cfg(test)]
@@ -261,6 +296,23 @@ mod tests {
         );
         assert!(!listed_abilities(can(true, true)).contains("without"));
         assert!(listed_abilities(can(false, false)).starts_with("; without disk limits"));
+    }
+
+    #[test]
+    fn the_last_row_is_the_protection() {
+        let lacking = Fact {
+            name: "process table",
+            ok: false,
+            required: false,
+            detail: "small".into(),
+            remedy: Some("raise it".into()),
+        };
+        let facts = [lacking];
+        let rows = serde_json::to_value(rows(&facts, &protection::protection(&facts), State::Lacking)).unwrap();
+        assert_eq!(rows[0].get("level"), None, "checks are as they were");
+        assert_eq!(rows[1]["name"], "protection");
+        assert_eq!(rows[1]["level"], "basic");
+        assert_eq!(rows[1]["raise"][0], "process table: raise it");
     }
 
     #[test]
