@@ -17,7 +17,7 @@ RESULTS = ROOT / "target/escape"
 TABLE = tomllib.loads((PLACE / "attempts.toml").read_text())
 CLASSES = tomllib.loads((PLACE / "classes.toml").read_text())["class"]
 # Outcomes of a machine that lacks what an attempt uses.
-LACKING = {"ENOSYS", "ENOENT", "EAFNOSUPPORT", "EPROTONOSUPPORT"}
+LACKING = {"ENOSYS", "ENOENT", "EAFNOSUPPORT", "EPROTONOSUPPORT", "ESOCKTNOSUPPORT"}
 # How each kind of the table is tried: `namespace` in three ways.
 WAYS = {
     "call": ["call"],

@@ -1,5 +1,6 @@
 """What a sandbox can see of others and reach, the network between sandboxes included. Attempts to get out are in test_escape.py."""
 
+import fcntl
 import json
 import os
 import socket
@@ -178,3 +179,26 @@ def test_inotify_limits_are_per_sandbox(server):
         assert taken > 0
         assert int(modest.commands.run("python3 /tmp/hoard.py").stdout) == taken
         hoarding.kill()
+
+
+def test_devices_are_not_shared(boxes, api):
+    """A lock on a device or on a fact about the machine is held in one sandbox: neither another one nor the host notices."""
+    first, second = boxes(), boxes()
+    paths = ["/dev/null", "/dev/full", "/sys/devices/system/cpu/online"]
+    hold = "for p in %s; do exec {fd}<$p; flock -n -x $fd && echo held; done; sleep 60 >/dev/null & " % " ".join(paths)
+    assert api.run(first, hold)[1] == "held\n" * len(paths)
+    refused = "for p in %s; do flock -n -x $p true || echo $p; done" % " ".join(paths)
+    assert api.run(first, refused)[1].split() == paths, "or a free lock elsewhere proves nothing"
+    assert api.run(second, refused)[1] == ""
+    for path in paths:
+        with open(path) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_terminals_are_limited(boxes, api):
+    """One sandbox that takes all the terminals it can leaves terminals to others."""
+    greedy, modest = boxes(), boxes()
+    hoard = "python3 -c 'import os\nheld = []\ntry:\n  while True: held.append(os.openpty())\nexcept OSError as e: print(len(held), flush=True)\n%s'"
+    assert 0 < int(api.run(greedy, hoard % "")[1]) <= 256
+    api.run(greedy, "(" + hoard % "import time; time.sleep(60)" + " > /tmp/taken &) ; until test -s /tmp/taken; do sleep 0.05; done")
+    assert api.run(modest, "python3 -c 'import os; os.openpty(); print(1)'")[1] == "1\n"
