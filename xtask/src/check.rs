@@ -62,7 +62,9 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     places::check(&files, &rules.status_codes, &rules.unsafe_code, &mut problems);
     size::check(&files, &rules.long_files, &mut problems);
     docs::check(&files, &mut problems);
-    specification::check(text(&files, "SPECIFICATION.md")?, &files, &mut problems);
+    for document in &specification::DOCUMENTS {
+        specification::check(document, text(&files, document.path)?, &files, &mut problems);
+    }
     invariants::check(text(&files, "ARCHITECTURE.md")?, &files, &mut problems);
     let Problems(problems) = problems;
     for problem in &problems {
