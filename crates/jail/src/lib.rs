@@ -15,6 +15,7 @@ mod channel;
 mod device;
 mod init;
 mod kernel;
+mod privileges;
 mod procfs;
 mod root;
 mod sysfs;

@@ -22,7 +22,7 @@ use crate::plan::{Answer, Plan, Received};
 use crate::root::{INERT, copy_tree, idmapped};
 use crate::seccomp::Filters;
 use crate::sysfs::HostFacts;
-use crate::{device, machine, process};
+use crate::{device, machine, privileges, process};
 
 /// Namespaces created by the clone. The network namespace is prepared beforehand; the cgroup namespace is created when
 /// the process is in its cgroups, and the time namespace where its clocks can be set.
@@ -39,6 +39,7 @@ pub fn main(guest: &[u8]) -> Result<(), Error> {
     rustix::process::setsid().during("start a session").or_else(|_| Ok::<_, Error>(rustix::process::getpid()))?;
     // Best effort: some machines do not grant the capability; the server says so.
     let _ = process::survive_memory_shortage();
+    privileges::reduce_launcher()?;
     // Devices are made with their exact permissions.
     rustix::process::umask(Mode::empty());
     let server = std::io::stdin();
