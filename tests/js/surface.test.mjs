@@ -12,6 +12,7 @@ const { Sandbox, Secret, Template, Volume } = e2b
 const CALLED = {
   Sandbox: {
     lifecycle: 'list create connect kill getInfo getMetrics setTimeout isRunning',
+    network: 'updateNetwork',
     files: 'uploadUrl downloadUrl',
     pause: 'pause betaPause createSnapshot listSnapshots deleteSnapshot fork',
     surface: 'getHost getFullInfo',
@@ -63,9 +64,6 @@ const LOCAL = {
 // Class → method → how it is called, with a sandbox.
 const volume = () => new Volume('id', 'name', process.env.E2B_API_KEY)
 const LATER = {
-  Sandbox: {
-    updateNetwork: (sandbox) => sandbox.updateNetwork({ denyOut: ['192.0.2.1'] }),
-  },
   Secret: {
     create: () => Secret.create('name', 'value'),
     update: () => Secret.update('name', 'value'),

@@ -15,8 +15,8 @@ ADDRESS = "192.0.2.53"
 
 
 class NameServer:
-    def __init__(self, knows: Callable[[str], str | None] = {KNOWN: ADDRESS}.get, network: int = 53):
-        """`knows` returns the address of a name; `network` separates the name servers of one run."""
+    def __init__(self, knows: Callable[[str], str | list[str] | tuple[list[str], int] | None] = {KNOWN: ADDRESS}.get, network: int = 53):
+        """`knows` returns the address of a name, or several, or these with their time to live in seconds; `network` separates the name servers of one run."""
         self.knows = knows
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         # All of 127.0.0.0/8 is local, so concurrent runs do not conflict at port 53.
@@ -49,10 +49,13 @@ class NameServer:
             if address is None and self.others and not name.endswith(".test"):
                 threading.Thread(target=self.pass_on, args=(query, client, self.others), daemon=True).start()
                 continue
-            answers = address is not None and kind == 1
-            head = query[:2] + struct.pack(">HHHHH", 0x8183 if address is None else 0x8180, 1, int(answers), 0, 0)
-            record = b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 60, 4) + socket.inet_aton(address) if answers else b""
-            self.socket.sendto(head + question + record, client)
+            # One address, several, or several with their time to live.
+            addresses, ttl = address if isinstance(address, tuple) else (address, 60)
+            addresses = [addresses] if isinstance(addresses, str) else addresses or []
+            answers = addresses if kind == 1 else []
+            head = query[:2] + struct.pack(">HHHHH", 0x8183 if address is None else 0x8180, 1, len(answers), 0, 0)
+            records = (b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, ttl, 4) + socket.inet_aton(one) for one in answers)
+            self.socket.sendto(head + question + b"".join(records), client)
 
     def pass_on(self, query: bytes, client: tuple[str, int], others: list[str]) -> None:
         for other in others:

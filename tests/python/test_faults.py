@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+import nameserver
 from building import context
 from chaos import Gate, Worker
 from life import GONE, Life, Refused
@@ -122,6 +123,8 @@ BIRTHS = ["create.written", "create.launched"]
 DEATHS = ["kill.written", "kill.destroyed"]
 # So have those of builds.
 BUILDS = ["build.kept", "build.committed"]
+# And those of egress policies.
+EGRESS = ["egress.written", "egress.applied"]
 # And those of commits.
 COMMITS = ["snapshot.copied", "build.merged", "build.committed", "snapshot.removed"]
 
@@ -132,7 +135,20 @@ def points() -> set[str]:
 
 
 def test_every_failpoint_is_tested():
-    assert points() == {passage[0] for passage in PASSAGES} | set(BIRTHS) | set(DEATHS) | set(BUILDS) | set(COMMITS)
+    assert points() == {passage[0] for passage in PASSAGES} | set(BIRTHS) | set(DEATHS) | set(BUILDS) | set(COMMITS) | set(EGRESS)
+
+
+@pytest.mark.parametrize("point", EGRESS)
+def test_crash_while_a_policy_changes(point, life, server, dying):
+    """The row is written first: the next server enforces it."""
+    box = life.create(metadata=MARK)
+    lookup = f"timeout 5 getent hosts {nameserver.KNOWN} || echo none"
+    client = server.client()
+    assert nameserver.ADDRESS in client.run(box, lookup)[1]
+    dying(point, lambda: client.request("PUT", f"/sandboxes/{box.id}/network", {"denyOut": ["0.0.0.0/0"]}))
+    client = server.client()
+    assert client.get(f"/sandboxes/{box.id}/network").json["preset"] == "none"
+    assert client.run(box, lookup)[1] == "none\n"
 
 
 def bring(life: Life, server, box: Box, situation: str) -> None:

@@ -14,6 +14,7 @@ pub use cabana_image::sources::Sources;
 use cabana_storage::ColdConfig;
 use cabana_storage::cold::Timeouts;
 use cabana_types::Secret;
+use cabana_types::egress::Preset;
 use cabana_types::limits::{CPU_COUNT, DISK_MB, MAX_TIMEOUT_SECONDS, MEMORY_MB};
 use serde::Deserialize;
 
@@ -330,6 +331,11 @@ impl Config {
             }
         }
         self.identity.check()?;
+        if self.egress.default == Preset::Registries && self.egress.registries.is_empty() && !self.egress.own_registries
+        {
+            let text = "\"registries\" needs egress.registries, or sandboxes could connect to nothing; for that, write \"none\"";
+            return Err(("egress.default", text.to_owned()));
+        }
         self.images.check().map_err(|error| ("images", cabana_types::error::chain(&error)))?;
         let location = &self.archive.location;
         if !location.is_empty() && !location.starts_with('/') && !location.starts_with("s3://") {

@@ -151,10 +151,13 @@ async fn check_options(app: &App, caller: &Caller, id: &SandboxId, request: &Con
     let row = app.find_usable(&caller.team, id).await?;
     let options = NetworkOptions::read(network.as_ref(), None, &app.egress)?;
     let private = options.private || *allow_public_traffic == Some(false);
+    if options.egress.is_some_and(|egress| egress != *row.egress) {
+        let text = format!("Connecting does not change where a sandbox may connect; use PUT /sandboxes/{id}/network");
+        return Err(ApiError::new(ErrorCode::NotSupported, text));
+    }
     let differs = [
         ("secure", *secure == Some(true) && !row.secure),
         ("allowPublicTraffic", private && row.traffic.token.is_none()),
-        ("the egress policy", options.egress.is_some_and(|egress| egress != *row.egress)),
         ("maskRequestHost", options.mask_host.is_some() && options.mask_host != row.traffic.mask_host),
         ("httpsPorts", !options.https_ports.is_empty() && options.https_ports != row.traffic.https_ports),
     ];

@@ -50,3 +50,29 @@ impl Egress {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Loaded;
+
+    #[test]
+    fn bounds_of_outgoing_connections_are_typed() {
+        let read = |flags: &[(&str, &str)]| {
+            let flags: Vec<_> = flags.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            let file = tempfile::NamedTempFile::new().expect("file");
+            Loaded::read(Some(file.path()), |_| None, &flags).map(|loaded| loaded.config.egress)
+        };
+        let settings = [
+            ("egress.default", "none"),
+            ("egress.deny", "*.example.com, 9.9.9.9"),
+            ("egress.only", "example.org, 8.0.0.0/8"),
+            ("egress.internal", "10.1.0.0/16"),
+        ];
+        let bounds = read(&settings).expect("valid").bounds();
+        assert_eq!((bounds.deny.len(), bounds.only.len(), bounds.internal.len()), (2, 2, 1));
+        assert!(read(&[("egress.deny", "a b")]).is_err());
+        assert!(read(&[("egress.default", "all")]).is_err());
+        let nothing = read(&[("egress.default", "registries"), ("egress.own_registries", "false")]);
+        assert!(nothing.expect_err("refused").to_string().contains("egress.registries"));
+    }
+}

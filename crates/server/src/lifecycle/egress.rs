@@ -91,31 +91,32 @@ pub(super) struct DenialEvents {
 impl DenialEvents {
     /// Looks at all running sandboxes periodically until the server stops.
     pub(super) async fn run(self: Arc<Self>, stop: CancellationToken) {
-        // What was told so far. Denials of an earlier server were told by it.
-        let mut told: HashMap<SandboxId, Option<u64>> = HashMap::new();
+        // What was told so far. What an earlier server has counted, it has told: the first round only takes note.
+        let (mut told, mut first): (HashMap<SandboxId, u64>, bool) = (HashMap::new(), true);
         loop {
             let running: Vec<Arc<Entry>> = self.driver.registry.all();
             told.retain(|id, _| running.iter().any(|entry| entry.id == *id));
             for entry in running {
                 let Some(held) = entry.try_hold() else { continue };
-                let before = told.entry(entry.id.clone()).or_default();
-                if let Some(total) = self.tell(&held, before.unwrap_or_default()).await {
-                    *before = Some(total);
+                let before = if first { u64::MAX } else { told.get(&entry.id).copied().unwrap_or_default() };
+                if let Some(total) = self.tell(&held, before).await {
+                    told.insert(entry.id.clone(), total);
                 }
             }
+            first = false;
             if stop.run_until_cancelled(tokio::time::sleep(self.interval)).await.is_none() {
                 return;
             }
         }
     }
 
-    /// Writes an event if more was denied than `before`, and returns how much.
+    /// Writes an event if more was denied than `before`, and returns how much. `u64::MAX` writes none.
     async fn tell(&self, held: &Held, before: u64) -> Option<u64> {
         let (id, read) = (held.id(), tokio::time::timeout(READ_LIMIT, held.denials()).await);
         let denials = read.ok()?.ok()?;
         // A sandbox that was started again begins at zero.
         let fresh = denials.total.checked_sub(before).unwrap_or(denials.total);
-        if fresh > 0 {
+        if fresh > 0 && before < u64::MAX {
             let mut rules: Vec<(&String, &u64)> = denials.by_rule.iter().collect();
             rules.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
             rules.truncate(RULES_OF_EVENT);
