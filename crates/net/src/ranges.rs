@@ -136,8 +136,8 @@ pub(crate) fn closed(bounds: &Bounds) -> Vec<Range> {
     let mut rows: Vec<&(Prefix, Class)> = PREFIXES.iter().collect();
     rows.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.length()));
     let classes = flatten(rows.into_iter().filter_map(|(prefix, class)| {
-        let number = ALL_CLASSES.iter().position(|known| known == class).map(|n| CLASSES + n as u32);
-        ends(prefix).map(|ends| (ends, number))
+        let position = ALL_CLASSES.iter().position(|known| known == class);
+        ends(prefix).map(|ends| (ends, position.map(|n| number(CLASSES, n))))
     }));
     let of_class = |wanted: fn(Class) -> bool| {
         let fits = move |range: &&Range| class_of(range.rule).is_some_and(wanted);
@@ -254,6 +254,11 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn every_class_has_a_number() {
+        assert!(PREFIXES.iter().all(|(_, class)| ALL_CLASSES.contains(class)));
     }
 
     #[test]

@@ -219,8 +219,8 @@ fn named_ports_are_redirected_to_the_proxy() {
         assert_eq!(refused, std::io::ErrorKind::ConnectionRefused, "nobody listens there");
 
         // Everything goes to a SOCKS5 proxy.
-        let mut all = EgressPolicy::default();
-        all.egress_proxy = Some(serde_json::from_str(r#"{"address": "203.0.113.9:1080"}"#).unwrap());
+        let proxy = serde_json::from_str(r#"{"address": "203.0.113.9:1080"}"#).unwrap();
+        let all = EgressPolicy { egress_proxy: Some(proxy), ..EgressPolicy::default() };
         let mut watched = network.egress().connected(named.address).unwrap().policy;
         assert!(network.set_policy(named.index, Arc::new(all)).await.unwrap());
         assert!(watched.has_changed().unwrap());
