@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod reply_stream;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,8 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
+
+pub use reply_stream::ReplyStream;
 
 /// How many bytes of an unread body are drained. Reading them costs less than a new connection.
 const MAX_DRAIN_BYTES: u64 = 256 * 1024;

@@ -20,7 +20,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 
 use self::exchange::Exchange;
 use crate::session::Session;
-use crate::stream::{Activity, Stream, Watched};
+use crate::stream::{Activity, Lingering, Stream, Watched};
 
 /// How long a sandbox may take for a request head, or be silent between requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
@@ -51,7 +51,7 @@ impl From<Infallible> for Closed {
 /// Serves the requests of a connection.
 pub(crate) async fn serve_http(session: &Arc<Session>, stream: impl Stream, scheme: Scheme) {
     let activity = Activity::new();
-    let io = TokioIo::new(Watched { stream, activity: activity.clone() });
+    let io = TokioIo::new(Lingering::new(Watched { stream, activity: activity.clone() }));
     let exchange = Arc::new(Exchange::new(Arc::clone(session), scheme));
     let service = service_fn(move |request| Arc::clone(&exchange).handle(request));
     let connection = http1::Builder::new()

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 /// A byte stream in both directions.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
@@ -22,6 +22,9 @@ pub(crate) type AnyStream = Box<dyn Stream>;
 
 /// Bytes carried at once in one direction.
 const CHUNK: usize = 16 * 1024;
+
+/// How long a client may continue to send after its connection was closed.
+const LINGER: Duration = Duration::from_secs(2);
 
 /// A stream that begins with bytes that were already read from it.
 pub(crate) struct Begun<S> {
@@ -111,6 +114,55 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// A stream that is closed in steps: its own side first, and the rest when the other side has ended or some time has
+/// passed. Closing with unread bytes would reset the connection, and the last response may be lost with it.
+pub(crate) struct Lingering<S> {
+    stream: S,
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Lingering<S> {
+    pub(crate) fn new(stream: S) -> Self {
+        Self { stream, deadline: None }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.deadline.is_none() {
+            ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
+        }
+        let deadline = this.deadline.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + LINGER)));
+        let mut space = [0; 4096];
+        loop {
+            if deadline.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            let mut buf = ReadBuf::new(&mut space);
+            match ready!(Pin::new(&mut this.stream).poll_read(cx, &mut buf)) {
+                Ok(()) if !buf.filled().is_empty() => {}
+                // Errors do not matter any more.
+                _ => return Poll::Ready(Ok(())),
+            }
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! One request to the server that it is for, and its response.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use cabana_body_drain::{ReplyStream, TrackedBody};
 use cabana_types::egress::EgressProxy;
 use http::header::{CONNECTION, EXPECT, HOST, UPGRADE};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
@@ -23,6 +25,9 @@ use crate::http::fill::fill;
 use crate::session::{Decision, Session, Way};
 use crate::stream::{AnyStream, join};
 
+/// How long the connection of the last request may take to become ready for the next.
+const READY_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The requests of one connection. They come one after the other.
 pub(crate) struct Exchange {
     session: Arc<Session>,
@@ -34,7 +39,7 @@ pub(crate) struct Exchange {
 struct Upstream {
     way: Way,
     proxy: Option<EgressProxy>,
-    sender: SendRequest<Incoming>,
+    sender: SendRequest<TrackedBody>,
 }
 
 /// Why a request has no response.
@@ -57,17 +62,19 @@ impl Exchange {
     }
 
     pub(crate) async fn handle(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Body>, Closed> {
+        let (request, drain) = cabana_body_drain::track(request);
         match self.exchange(request).await {
-            Ok(response) => Ok(response),
+            Ok((response, closes)) => Ok(drain.finish(response, closes).await),
             Err(Failure::Fault(fault)) => {
                 tracing::debug!(sandbox = %self.session.owner, ?fault, "a request of a sandbox has no response");
-                Ok(fault.answer())
+                Ok(drain.finish(fault.answer(), true).await)
             }
             Err(Failure::Denied) => Err(Closed),
         }
     }
 
-    async fn exchange(&self, request: Request<Incoming>) -> Result<Response<Body>, Failure> {
+    /// The response, and whether the server reads no more of the request.
+    async fn exchange(&self, request: Request<TrackedBody>) -> Result<(Response<Body>, bool), Failure> {
         let (mut parts, body) = request.into_parts();
         let host = target::host(&parts).map_err(|refused| Fault::BadRequest(refused.0))?;
         self.check(&host)?;
@@ -84,6 +91,10 @@ impl Exchange {
             set_upgrade(&mut parts.headers, protocol.clone());
         }
         if let Some(rules) = host.name.as_ref().and_then(|name| decision.policy.rules.get(name)) {
+            // The server would answer with the headers, and the sandbox read the secrets.
+            if matches!(parts.method.as_str(), "TRACE" | "TRACK") {
+                return Err(Fault::BadRequest("TRACE is not allowed to a host with rules").into());
+            }
             fill(&self.session, rules, &mut parts.headers).await?;
         }
         // `Connection` may have named it.
@@ -94,13 +105,14 @@ impl Exchange {
         let mut request = Request::from_parts(parts, body);
         let client = protocol.map(|_| hyper::upgrade::on(&mut request));
         let mut response = self.send(request, &decision).await?;
+        let closes = response.version() < Version::HTTP_11 || target::names(response.headers(), "close");
         *response.version_mut() = Version::HTTP_11;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let client = client.ok_or_else(|| Fault::Upstream("the server switched protocols unasked".to_owned()))?;
-            return self.tunnel(response, client);
+            return Ok((self.tunnel(response, client)?, false));
         }
         target::strip_hop_by_hop(response.headers_mut());
-        Ok(response.map(Either::Left))
+        Ok((response.map(Either::Left), closes))
     }
 
     /// Checks that a request is for the host of its connection.
@@ -115,16 +127,21 @@ impl Exchange {
 
     /// Sends a request on the connection of the last one, if it is for the same server, or on a new one. It is sent twice
     /// only if nothing of it was sent before.
-    async fn send(&self, mut request: Request<Incoming>, decision: &Decision) -> Result<Response<Incoming>, Failure> {
+    async fn send(
+        &self,
+        mut request: Request<TrackedBody>,
+        decision: &Decision,
+    ) -> Result<Response<Incoming>, Failure> {
         let idle = self.session.proxy.config.limits.idle;
         let mut kept = self.upstream.lock().await;
         let mut last =
             kept.take().filter(|last| last.way == decision.way && last.proxy == decision.policy.egress_proxy);
         loop {
             let (mut upstream, used) = match last.take() {
-                Some(mut upstream) => match upstream.sender.ready().await {
-                    Ok(()) => (upstream, true),
-                    Err(_) => continue,
+                // It is not ready if the server does not read the rest of the last request.
+                Some(mut upstream) => match timeout(READY_TIMEOUT, upstream.sender.ready()).await {
+                    Ok(Ok(())) => (upstream, true),
+                    _ => continue,
                 },
                 None => (self.connect(decision).await?, false),
             };
@@ -164,7 +181,7 @@ impl Exchange {
             .max_headers(MAX_HEADERS)
             .max_buf_size(MAX_HEAD)
             .preserve_header_case(true)
-            .handshake(TokioIo::new(stream))
+            .handshake(TokioIo::new(ReplyStream::new(stream)))
             .await
             .map_err(|error| Fault::Upstream(error.to_string()))?;
         let ended = session.ended.clone();

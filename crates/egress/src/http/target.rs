@@ -76,7 +76,8 @@ pub(crate) fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     (names(headers, "upgrade") && !text.contains(',') && !carries_requests).then(|| protocol.clone())
 }
 
-fn names(headers: &HeaderMap, token: &str) -> bool {
+/// Whether `Connection` names something.
+pub(crate) fn names(headers: &HeaderMap, token: &str) -> bool {
     connection_tokens(headers).any(|named| named.eq_ignore_ascii_case(token))
 }
 

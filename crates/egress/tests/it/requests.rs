@@ -136,3 +136,43 @@ async fn websockets_pass() {
     assert!(matches!(stream.read(&mut bytes).await, Ok(0) | Err(_)));
     assert_eq!(world.denied()[0].0, "a.com:80");
 }
+
+/// A request with a body that is sent while nobody reads it; the response, if it arrives.
+async fn upload(world: &World, host: &str) -> String {
+    let stream = world.connect("1.1.1.1:80").await;
+    let (mut read, mut write) = stream.into_split();
+    let head = format!("POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 67108864\r\n\r\n");
+    let sending = tokio::spawn(async move {
+        write.write_all(head.as_bytes()).await?;
+        write.write_all(&vec![b'x'; 64 << 20]).await
+    });
+    let mut response = Vec::new();
+    let reading = async {
+        let mut bytes = [0; 4096];
+        while let Ok(length @ 1..) = read.read(&mut bytes).await {
+            response.extend_from_slice(&bytes[..length]);
+        }
+    };
+    tokio::time::timeout(crate::support::PATIENCE, reading).await.expect("in time");
+    sending.abort();
+    String::from_utf8_lossy(&response).into_owned()
+}
+
+#[tokio::test]
+async fn responses_before_the_end_of_the_body_arrive() {
+    let world = world().await;
+    let full = server(|mut stream| async move {
+        let mut bytes = [0; 1024];
+        let _ = stream.read(&mut bytes).await;
+        let answer = "HTTP/1.1 413 Content Too Large\r\nconnection: close\r\ncontent-length: 4\r\n\r\nfull";
+        let _ = stream.write_all(answer.as_bytes()).await;
+    })
+    .await;
+    world.serve("1.1.1.1:80", full);
+    for _ in 0..5 {
+        let response = upload(&world, "a.com").await;
+        assert!(response.starts_with("HTTP/1.1 413") && response.ends_with("full"), "{response}");
+        let response = upload(&world, "a.com:81").await;
+        assert!(response.starts_with("HTTP/1.1 421"), "{response}");
+    }
+}

@@ -112,6 +112,18 @@ async fn other_hosts_on_an_intercepted_connection_are_refused() {
 }
 
 #[tokio::test]
+async fn a_server_is_not_asked_to_repeat_the_headers() {
+    let world = world(json!({"x-key": "${e2b.secrets.key}"})).await;
+    for method in ["TRACE", "TRACK"] {
+        let request = format!("{method} / HTTP/1.1\r\nHost: api.example.com\r\n\r\n");
+        let stream = world.connect_tls("6.6.6.6:443", "api.example.com").await.expect("TLS");
+        assert!(ask(stream, &request).await.starts_with("HTTP/1.1 400"), "{method}");
+        assert!(ask(world.connect("6.6.6.6:80").await, &request).await.starts_with("HTTP/1.1 400"), "{method}");
+    }
+    assert!(world.dialled().is_empty());
+}
+
+#[tokio::test]
 async fn a_rule_does_not_open_egress() {
     let world = World::start(json!({
         "allowOut": ["other.com"],

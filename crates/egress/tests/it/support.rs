@@ -258,6 +258,7 @@ where
     let address = listener.local_addr().expect("address");
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
+            stream.set_nodelay(true).expect("option");
             tokio::spawn(serve(stream));
         }
     });
