@@ -154,7 +154,7 @@ def upstream(server, resolver, tmp_path_factory):
         assert process.stdout.readline() == b"ready\n"
         resolver.knows = lambda name: f"{NETWORK}.2" if name in (HOST, OTHER) else knows(name)
         server.stop()
-        server.settings.update(CABANA_EGRESS_INTERNAL=json.dumps([f"{NETWORK}.0/24"]), CABANA_EGRESS_AUTHORITIES=json.dumps([str(ca)]))
+        server.settings.update(CABANA_EGRESS_INTERNAL=f"{NETWORK}.0/24", CABANA_EGRESS_AUTHORITIES=str(ca))
         server.start()
         yield ca
     finally:
