@@ -95,7 +95,7 @@ fn prepare(plan: &Plan, mounts: &[OwnedFd], host: &Host<'_>) -> Result<(), Error
     });
     let too_few = Error::Launcher("sent too few mounts");
     let Some((dev, mounts)) = mounts.split_first() else { return Err(too_few) };
-    let (facts, mounts) = match plan.facts.and(mounts.split_at_checked(FACTS.len())) {
+    let (facts, mounts) = match plan.facts.and_then(|_| mounts.split_at_checked(FACTS.len())) {
         None if plan.facts.is_some() => return Err(too_few),
         None => (&[][..], mounts),
         Some(split) => split,

@@ -381,7 +381,7 @@ impl Config {
         let clients = self.connections.ranges().into_iter().chain(self.rates.ranges());
         let clients = clients.map(|(name, value, range)| (name, value, range, false));
         for (name, value, range, zero_is_fine) in checks.into_iter().chain(clients) {
-            if !range.contains(&value) && !(zero_is_fine && value == 0) {
+            if !(range.contains(&value) || zero_is_fine && value == 0) {
                 return Err((name, format!("must be between {} and {}, not {value}", range.start(), range.end())));
             }
         }

@@ -145,7 +145,7 @@ fn read_value(file: Option<&Path>) -> Result<Secret, Failure> {
         }
         None => std::io::stdin().take(limit).read_to_string(&mut text),
     };
-    let from = file.map_or("standard input".into(), |path| path.display().to_string());
+    let from = file.map_or_else(|| "standard input".into(), |path| path.display().to_string());
     read.map_err(|e| Failure::user_error(format!("cannot read the value from {from}: {e}")))?;
     let value = text.strip_suffix('\n').map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));
     if value.len() > MAX_SECRET_BYTES {

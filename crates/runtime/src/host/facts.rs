@@ -94,7 +94,7 @@ impl Facts {
     fn load(&self, id: &SandboxId, cpu_usec: u64, pids: u64) -> Load {
         let mut loads = self.lock();
         let now = Instant::now();
-        let (since, used, load) = loads.entry(id.clone()).or_insert((now, cpu_usec, Load::default()));
+        let (since, used, load) = loads.entry(id.clone()).or_insert_with(|| (now, cpu_usec, Load::default()));
         load.add(now - *since, cpu_usec.saturating_sub(*used), pids);
         (*since, *used) = (now, cpu_usec);
         *load

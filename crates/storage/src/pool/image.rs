@@ -96,6 +96,7 @@ pub(super) fn is_attached(data_dir: &Path) -> bool {
 }
 
 /// The name of the block device whose filesystem a directory is on, if it has one.
+#[expect(clippy::disallowed_methods, reason = "only a name is wanted, and only root makes links in /dev")]
 pub(super) fn device(directory: &Path) -> Option<std::ffi::OsString> {
     let text = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
     let (_, source) = source_of(&text, mount_id(directory).ok()?)?;

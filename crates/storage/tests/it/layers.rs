@@ -162,7 +162,7 @@ async fn unflushed_bytes_count_as_used() {
     let least = |pool: &Pool| pool.space_inside().levels().expect("levels").iter().map(|l| l.free).min().expect("two");
     let before = least(&pool);
     let scratch = pool.begin_scratch(1024 * MIB).await.expect("scratch");
-    std::fs::write(scratch.rootfs().join("file"), vec![1; 256 * MIB as usize]).expect("written");
+    std::fs::write(scratch.rootfs().join("file"), vec![1; 256 << 20]).expect("written");
     let taken = before.saturating_sub(least(&pool));
     assert!(taken >= 250 * MIB, "{} MiB are seen of 256", taken / MIB);
     // Half of what is left, twice.
