@@ -99,7 +99,7 @@ impl Host {
         )
         .await
         .map_err(network_error)?;
-        let facts = Facts::new(records.dir().to_owned());
+        let facts = Facts::open(&instance.run_dir)?;
         Ok(Self { disks, network, cgroups, records, facts, instance, running: Mutex::default() })
     }
 
@@ -108,6 +108,7 @@ impl Host {
         self.network.close().await.map_err(network_error)?;
         self.cgroups.close();
         self.records.close();
+        self.facts.close();
         self.instance.close();
         Ok(())
     }

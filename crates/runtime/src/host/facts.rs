@@ -10,13 +10,14 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use cabana_jail::cgroup::Usage;
 use cabana_types::SandboxId;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use self::text::{Load, View};
 use super::at;
@@ -24,6 +25,9 @@ use crate::Error;
 
 /// The files: what they are called in `/proc`, and `online` in `/sys/devices/system/cpu`.
 const FILES: [&str; 5] = ["cpuinfo", "loadavg", "meminfo", "online", "stat"];
+
+/// Of the tmpfs: six pages for each sandbox, more where there are many processors.
+const OPTIONS: &std::ffi::CStr = c"mode=0711,size=256m,nr_inodes=0";
 
 /// The facts of all sandboxes.
 pub(super) struct Facts {
@@ -36,8 +40,32 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// In the directory of the records.
-    pub(super) fn new(dir: PathBuf) -> Self {
+    /// Mounts a tmpfs for the files, unless an earlier server did. The mount table of a sandbox tells the place of each of
+    /// them in its filesystem, so that must not be a path of the host.
+    pub(super) fn open(run_dir: &Path) -> Result<Self, Error> {
+        let dir = run_dir.join("facts");
+        match fs::DirBuilder::new().mode(0o711).create(&dir) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(at("create", &dir)(error)),
+            _ => {}
+        }
+        let device = |path: &Path| fs::metadata(path).map(|about| about.dev()).map_err(at("look up", path));
+        if device(&dir)? == device(run_dir)? {
+            let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+            mount("tmpfs", &dir, "tmpfs", flags, OPTIONS)
+                .map_err(|error| at("mount a tmpfs on", &dir)(error.into()))?;
+        }
+        Ok(Self::new(dir))
+    }
+
+    /// Removes the tmpfs, unless a sandbox has files in it.
+    pub(super) fn close(&self) {
+        if fs::read_dir(&self.dir).is_ok_and(|mut entries| entries.next().is_none()) {
+            let _ = unmount(&self.dir, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+            let _ = fs::remove_dir(&self.dir);
+        }
+    }
+
+    fn new(dir: PathBuf) -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let uptime = Duration::from_secs(text::uptime().unwrap_or_default());
         let host_boot = (!cabana_jail::machine::has_own_clock()).then(|| SystemTime::now() - uptime);
@@ -45,7 +73,7 @@ impl Facts {
     }
 
     fn place(&self, id: &SandboxId) -> PathBuf {
-        self.dir.join(format!("{id}.facts"))
+        self.dir.join(id.as_str())
     }
 
     /// Creates the files of a sandbox that is about to start, and opens their directory.

@@ -59,11 +59,6 @@ impl Records {
         Ok(records)
     }
 
-    /// Where they are.
-    pub(super) fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     /// The guest's socket for traffic, which earlier versions used for everything.
     pub(super) fn traffic_socket(&self, id: &SandboxId) -> PathBuf {
         self.dir.join(format!("{id}.sock"))
