@@ -4,7 +4,8 @@
 use std::io;
 
 use cabana_body_drain::TrackedBody;
-use cabana_guest_link::{Bounded, Head, Port as LinkPort, Sender, handshake};
+use cabana_guest_link::Port as LinkPort;
+use cabana_http1::{Bounded, Head, Sender, handshake};
 use cabana_types::routing::GUEST_PORT;
 use hyper::body::Body;
 use hyper_util::rt::TokioIo;

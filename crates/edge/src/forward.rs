@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use cabana_body_drain::TrackedBody;
-use cabana_guest_link::Sender;
+use cabana_http1::Sender;
 use cabana_types::routing::GUEST_PORT;
 use http::header::UPGRADE;
 use http::{HeaderValue, Request, Response, StatusCode, Version};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use cabana_body_drain::TrackedBody;
-use cabana_guest_link::Sender;
+use cabana_http1::Sender;
 use cabana_types::SandboxId;
 use cabana_types::routing::GUEST_PORT;
 use tokio::sync::Notify;

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cabana_http1::{Head, Sender, handshake};
 use cabana_types::Secret;
 use cabana_types::guest::{
     ACTIVITY_PATH, Activity, BRIDGE_PATH, BRIDGE_PROTOCOL, HEALTH_PATH, JOURNAL_PATH, MAX_READY_LINE, MAX_READY_LINES,
@@ -16,7 +17,7 @@ use http_body_util::{BodyExt, Empty, Full, Limited};
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::{GuestLink, Head, Port, Sender, handshake};
+use crate::{GuestLink, Port};
 
 /// A healthy guest responds within this time.
 const PROMPT: Duration = Duration::from_secs(3);

@@ -5,14 +5,11 @@
 #![forbid(unsafe_code)]
 
 mod control;
-mod head;
 mod http1;
 mod legacy;
 mod link;
 mod stream;
 
 pub use control::bridge;
-pub use head::{Bounded, Head, HeadError};
-pub use http1::{Sender, Unanswered, handshake};
 pub use link::{GuestLink, Port};
 pub use stream::Stream;

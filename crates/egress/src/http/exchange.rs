@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cabana_body_drain::{ReplyStream, TrackedBody};
+use cabana_http1::{Head, Sender, Unanswered, handshake_with};
 use cabana_types::egress::EgressProxy;
 use http::header::{CONNECTION, EXPECT, HOST, UPGRADE};
 use http::{HeaderValue, Request, Response, StatusCode, Version};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
+use hyper::client::conn::http1;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
@@ -39,7 +40,7 @@ pub(crate) struct Exchange {
 struct Upstream {
     way: Way,
     proxy: Option<EgressProxy>,
-    sender: SendRequest<TrackedBody>,
+    sender: Sender<TrackedBody>,
 }
 
 /// Why a request has no response.
@@ -145,8 +146,8 @@ impl Exchange {
                 },
                 None => (self.connect(decision).await?, false),
             };
-            let sent = timeout(idle, upstream.sender.try_send_request(request)).await;
-            let mut failure = match sent {
+            let sent = timeout(idle, upstream.sender.send(request)).await;
+            let failure = match sent {
                 Ok(Ok(response)) => {
                     *kept = Some(upstream);
                     return Ok(response);
@@ -154,9 +155,12 @@ impl Exchange {
                 Ok(Err(failure)) => failure,
                 Err(_) => return Err(Fault::Upstream("the server did not answer in time".to_owned()).into()),
             };
-            match failure.take_message() {
+            match failure.unsent {
                 Some(unsent) if used => request = unsent,
-                _ => return Err(Fault::Upstream(format!("no response of the server: {}", failure.error())).into()),
+                unsent => {
+                    let reason = std::io::Error::from(Unanswered { unsent, ..failure });
+                    return Err(Fault::Upstream(format!("no response of the server: {reason}")).into());
+                }
             }
         }
     }
@@ -167,23 +171,23 @@ impl Exchange {
             DialError::Denied => Failure::Denied,
             error => Fault::Upstream(error.to_string()).into(),
         })?;
-        let stream: AnyStream = match &self.scheme {
-            Scheme::Plain => stream,
+        let head = Head::default();
+        let stream = match &self.scheme {
+            Scheme::Plain => head.plain(ReplyStream::new(stream)),
             Scheme::Tls(name) => {
                 let failed = |error: &dyn std::fmt::Display| Fault::Upstream(format!("TLS to {name}: {error}"));
                 let server = ServerName::try_from(name.as_str().to_owned()).map_err(|error| failed(&error))?;
-                let handshake = TlsConnector::from(Arc::clone(&session.proxy.tls)).connect(server, stream);
+                let below = head.encrypted(stream);
+                let handshake = TlsConnector::from(Arc::clone(&session.proxy.tls)).connect(server, below);
                 let connected = timeout(session.proxy.config.limits.connect, handshake).await;
-                Box::new(connected.map_err(|_| failed(&"no answer in time"))?.map_err(|error| failed(&error))?)
+                let stream = connected.map_err(|_| failed(&"no answer in time"))?.map_err(|error| failed(&error))?;
+                head.decrypted(ReplyStream::new(Box::new(stream) as AnyStream))
             }
         };
-        let (sender, connection) = http1::Builder::new()
-            .max_headers(MAX_HEADERS)
-            .max_buf_size(MAX_HEAD)
-            .preserve_header_case(true)
-            .handshake(TokioIo::new(ReplyStream::new(stream)))
-            .await
-            .map_err(|error| Fault::Upstream(error.to_string()))?;
+        let mut builder = http1::Builder::new();
+        builder.max_headers(MAX_HEADERS).max_buf_size(MAX_HEAD).preserve_header_case(true);
+        let started = handshake_with(&builder, stream, head).await;
+        let (sender, connection) = started.map_err(|error| Fault::Upstream(error.to_string()))?;
         let ended = session.ended.clone();
         session.tasks.spawn(async move {
             tokio::select! {

@@ -131,3 +131,19 @@ async fn servers_that_do_wrong_are_an_error() {
     let answer = ask(world.connect("1.1.1.1:80").await, &get("a.com")).await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 502"), "{answer}");
 }
+
+/// hyper skips informational responses without end, in a loop that keeps a thread of the whole server busy.
+#[tokio::test]
+async fn endless_informational_responses_are_cut() {
+    let world = World::start(json!({"allowOut": ["a.com"], "denyOut": ["0.0.0.0/0"]})).await;
+    world.name("a.com", &["1.1.1.1"]);
+    let endless = server(|mut stream| async move {
+        let mut bytes = [0; 4096];
+        let _ = stream.read(&mut bytes).await;
+        while stream.write_all(&b"HTTP/1.1 100 Continue\r\n\r\n".repeat(1000)).await.is_ok() {}
+    })
+    .await;
+    world.serve("1.1.1.1:80", endless);
+    let answer = ask(world.connect("1.1.1.1:80").await, &get("a.com")).await;
+    assert!(answer.starts_with("HTTP/1.1 502") && answer.contains("informational"), "{answer}");
+}
