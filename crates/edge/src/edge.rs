@@ -23,7 +23,8 @@ use crate::{headers, response, traffic};
 /// How often one request tries to resume its sandbox.
 const RESUME_ATTEMPTS: usize = 3;
 const UNKNOWN_HOST: &str = "There is nothing by this name: the API is at api.DOMAIN, a sandbox at PORT-ID.DOMAIN";
-const OTHER_NAME: &str = "This server listens on loopback and does not answer to this host name; use localhost or 127.0.0.1, or add the name to the setting connections.hosts (CABANA_HOSTS)";
+const OTHER_NAME: &str = "This server listens on loopback and does not answer to this host name; use localhost or \
+                          127.0.0.1, or add the name to the setting connections.hosts (CABANA_HOSTS)";
 const FOREIGN_HOST: &str = "This server does not speak for the host that was asked for";
 
 /// Why a sandbox that is not running was not resumed.

@@ -20,6 +20,7 @@ mod forward;
 mod guard;
 mod headers;
 mod hosts;
+mod in_flight;
 pub mod limits;
 pub mod listener;
 pub mod rates;

@@ -3,18 +3,15 @@
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use bytes::Bytes;
 use http::{Request, Response, StatusCode};
-use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -31,6 +28,7 @@ use crate::connection::{ClientAddress, Connection, Peer};
 use crate::early_reply::{CutWhenGone, PeerStoppedReading};
 use crate::edge::Edge;
 use crate::guard::{Guard, PLACEHOLDER_PATH, Protocol, Timeouts};
+use crate::in_flight::{ClientRequest, ResponseBody};
 pub use crate::limits::Limits;
 use crate::tls::Tls;
 use crate::{headers, response};
@@ -354,55 +352,3 @@ fn is_per_connection(error: &io::Error) -> bool {
 #[derive(Debug, thiserror::Error)]
 #[error("too many requests in flight")]
 struct TooManyRequests;
-
-/// Keeps the connection from being idle until it is dropped.
-struct ClientRequest {
-    connection: Arc<Connection>,
-    number: u64,
-}
-
-impl ClientRequest {
-    /// `None` if too many requests are in flight.
-    fn new(connection: Arc<Connection>) -> Option<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        connection.begin();
-        let accepted = connection.place.begin_request();
-        let request = Self { connection, number: NEXT.fetch_add(1, Ordering::Relaxed) };
-        accepted.then_some(request)
-    }
-}
-
-impl Drop for ClientRequest {
-    fn drop(&mut self) {
-        self.connection.set_unread(self.number, false);
-        self.connection.place.end_request();
-        self.connection.end();
-    }
-}
-
-/// The body of a response; while it lives the connection is not idle.
-struct ResponseBody {
-    body: Body,
-    in_flight: ClientRequest,
-}
-
-impl HttpBody for ResponseBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(cx);
-        // hyper asks for the next frame when there is room for it, that is when the client has read.
-        let ClientRequest { connection, number } = &self.in_flight;
-        connection.set_unread(*number, matches!(frame, Poll::Ready(Some(Ok(_)))));
-        frame
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}

@@ -59,6 +59,7 @@ pub struct KeyRates {
 }
 
 impl KeyRates {
+    /// Limits by the operator's settings.
     pub fn new(rates: &Rates) -> Self {
         let window = |seconds: u32| Duration::from_secs(seconds.into());
         Self {

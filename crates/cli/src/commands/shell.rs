@@ -30,7 +30,8 @@ const LOGIN_SHELL: &str = "if [ -x /bin/bash ]; then exec /bin/bash -il; else ex
 pub(crate) struct Args {
     /// The sandbox; a new one if omitted
     #[arg(value_name = "ID", value_parser = parse_id,
-          conflicts_with_all = ["keep", "template", "cpu", "memory", "disk", "env", "metadata", "no_internet", "network", "allow_out", "deny_out", "timeout"])]
+          conflicts_with_all = ["keep", "template", "cpu", "memory", "disk", "env", "metadata", "no_internet", "network",
+                                "allow_out", "deny_out", "timeout"])]
     id: Option<SandboxId>,
     /// Working directory [default: the user's home]
     #[arg(long, value_name = "DIR")]
