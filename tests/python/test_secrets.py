@@ -41,13 +41,13 @@ def names(server):
 def test_the_sdk_manages_secrets(names):
     name = names("My-Key")
     made = Secret.create(name, CANARY, metadata={"owner": "me"})
-    assert made.name == name.lower() and made.current_version == 1 and made.secret_id.startswith("sec_")
+    assert made.name == name.lower() and made.version == 1 and made.secret_id.startswith("sec_")
     assert made.metadata == {"owner": "me"} and made.created_at == made.updated_at
     assert Secret.get_info(made.secret_id) == Secret.get_info(name.upper()) == made
     with pytest.raises(SecretException):
         Secret.create(name.upper(), "again")
     changed = Secret.update(name, CANARY + "\nwith a second line")
-    assert (changed.current_version, changed.metadata) == (2, {"owner": "me"}) and changed.updated_at > made.updated_at
+    assert (changed.version, changed.metadata) == (2, {"owner": "me"}) and changed.updated_at > made.updated_at
     assert Secret.update(made.secret_id, "", metadata={}).metadata == {}
     assert Secret.exists(name) and Secret.destroy(name)
     assert not Secret.exists(name) and not Secret.destroy(name)
@@ -195,16 +195,19 @@ def test_a_secret_is_filled_in_and_never_enters(upstream, server, sandboxes, nam
     sandbox = sandboxes(network=rules(name))
     status, headers = fetch(sandbox)
     assert (status, headers["authorization"]) == (200, f"Bearer {CANARY}")
-    # Everything that a program inside could read: environment, processes, and files that are not the template's.
-    search = f"(env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; find / -xdev -newer /proc/1 -type f -size -4M -exec cat {{}} +) 2>/dev/null | grep -c {CANARY[:20]}"
-    found = sandbox.commands.run(search + " || true", user="root").stdout.strip()
-    assert found == "0", found
+    # Everything that a program inside could read: environment, processes, and files that are not the template's. The pattern does not
+    # match itself on the command line.
+    search = f"(env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; find / -xdev -newer /proc/1 -type f -size -4M -exec cat {{}} +) 2>/dev/null | grep -a -c '[c]{CANARY[1:]}'"
+    found = lambda: int(sandbox.commands.run(search + " || true", user="root").stdout)  # noqa: E731
+    assert found() == 0
+    sandbox.files.write("/home/user/planted", CANARY)
+    assert found() == 1, "the search finds what is there"
     assert "PRIVATE KEY" not in sandbox.commands.run("cat /usr/local/share/ca-certificates/*.crt").stdout
     Secret.update(name, CANARY + "-2")
     assert fetch(sandbox)[1]["authorization"] == f"Bearer {CANARY}-2", "an update takes effect at once"
     Secret.destroy(name)
     status, body = fetch(sandbox)
-    assert status == 502 and name in body["error"] and CANARY not in json.dumps(body)
+    assert status == 502 and name in json.dumps(body) and CANARY not in json.dumps(body)
     assert CANARY not in server.log.read_text()
 
 
@@ -212,7 +215,7 @@ def test_rules_are_added_to_a_running_sandbox(upstream, sandboxes, names):
     name = names()
     Secret.create(name, "first")
     sandbox = sandboxes()
-    assert sandbox.commands.run("ls /usr/local/share/ca-certificates/").stdout == ""
+    assert "cabana-ca.crt" not in sandbox.commands.run("ls /usr/local/share/ca-certificates/").stdout
     sandbox.update_network(rules(name))
     assert fetch(sandbox)[1]["authorization"] == "Bearer first"
     environment = sandbox.commands.run("env").stdout
