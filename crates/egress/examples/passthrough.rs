@@ -115,6 +115,8 @@ async fn requests(mut stream: Box<dyn Stream>, host: &str) -> f64 {
     let begin = Instant::now();
     for _ in 0..REQUESTS {
         stream.write_all(request.as_bytes()).await.expect("write");
+        // TLS may keep what it could not send at once.
+        stream.flush().await.expect("flush");
         // The response fits into one read.
         assert!(stream.read(&mut buffer).await.expect("read") > 0);
     }
@@ -128,6 +130,7 @@ async fn connections(world: &Arc<World>, direct: Option<SocketAddr>, original: &
     for _ in 0..CONNECTIONS {
         let mut stream = open(world, direct, original, host, tls).await;
         stream.write_all(request.as_bytes()).await.expect("write");
+        stream.flush().await.expect("flush");
         assert!(stream.read(&mut buffer).await.expect("read") > 0);
     }
     each(begin.elapsed(), CONNECTIONS)
