@@ -217,3 +217,12 @@ def test_the_score_of_the_memory_killer_cannot_be_lowered(boxes, api, server):
     if capabilities & 1 << 24:  # CAP_SYS_RESOURCE
         assert after >= 400
         assert number(f"/proc/{server.pid}/oom_score_adj") == -900
+
+
+def test_the_server_gives_up_what_it_does_not_need(server):
+    """Modules, raw devices, reboot and clocks: no thread has them, and no program that it runs can get them."""
+    needless = 1 << 16 | 1 << 17 | 1 << 22 | 1 << 25
+    for task in Path(f"/proc/{server.pid}/task").iterdir():
+        lines = (task / "status").read_text().splitlines()
+        for kind in ("CapEff:", "CapPrm:", "CapBnd:"):
+            assert not int(next(line for line in lines if line.startswith(kind)).split()[1], 16) & needless, (task, kind)

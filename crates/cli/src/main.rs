@@ -56,6 +56,9 @@ fn start(cli: Cli, out: Output) -> Outcome {
         cabana_jail::launcher::main(&guest_program::read(guest.as_deref())?)?;
         return Ok(0);
     }
+    if let Command::Server { .. } = &cli.command {
+        cabana_jail::privileges::reduce_server()?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

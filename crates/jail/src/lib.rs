@@ -15,7 +15,7 @@ mod channel;
 mod device;
 mod init;
 mod kernel;
-mod privileges;
+pub mod privileges;
 mod procfs;
 mod root;
 mod sysfs;
