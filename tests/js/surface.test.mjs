@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import * as e2b from 'e2b'
 import { eventually, withSandbox } from './sandbox.mjs'
 
-const { Sandbox, Secret, Template, Volume } = e2b
+const { Sandbox, Template, Volume } = e2b
 
 // Class → test file → methods that it calls.
 const CALLED = {
@@ -24,6 +24,8 @@ const CALLED = {
   WatchHandle: { files: 'stop' },
   SandboxPaginator: { lifecycle: 'nextItems' },
   SnapshotPaginator: { pause: 'nextItems' },
+  Secret: { secrets: 'create update getInfo list exists destroy' },
+  SecretPaginator: { secrets: 'nextItems' },
   Git: {
     git:
       'clone init remoteAdd remoteGet status branches createBranch checkoutBranch deleteBranch add commit reset restore push pull' +
@@ -64,15 +66,6 @@ const LOCAL = {
 // Class → method → how it is called, with a sandbox.
 const volume = () => new Volume('id', 'name', process.env.E2B_API_KEY)
 const LATER = {
-  Secret: {
-    create: () => Secret.create('name', 'value'),
-    update: () => Secret.update('name', 'value'),
-    getInfo: () => Secret.getInfo('name'),
-    list: () => Secret.list().nextItems(),
-    exists: () => Secret.exists('name'),
-    destroy: () => Secret.destroy('name'),
-  },
-  SecretPaginator: { nextItems: () => Secret.list().nextItems() },
   Volume: {
     create: () => Volume.create('name'),
     connect: () => Volume.connect('id'),

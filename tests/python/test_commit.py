@@ -172,7 +172,7 @@ def test_commit_continues_after_a_disconnect(sandbox, builder, server):
     name = builder.name("hung-up")
     body = f'{{"alias":"{name}"}}'.encode()
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
-        head = f"POST /sandboxes/{sandbox.sandbox_id}/commit HTTP/1.1\r\nhost: x\r\nx-api-key: {server.key}\r\ncontent-type: application/json\r\n"
+        head = f"POST /sandboxes/{sandbox.sandbox_id}/commit HTTP/1.1\r\nhost: localhost\r\nx-api-key: {server.key}\r\ncontent-type: application/json\r\n"
         connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
         eventually(lambda: server.copies() or builder.details(name).status == 200, every=0.001)
     eventually(lambda: builder.details(name).status == 200 and builder.last(name).status == "ready")

@@ -13,7 +13,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from e2b import Sandbox, Secret
+from e2b import AsyncSecret, Sandbox, Secret
 from e2b.exceptions import SecretException, SecretNotFoundException
 
 from server import CABANA
@@ -64,6 +64,18 @@ def test_the_sdk_pages_through_secrets(names):
         assert len(page) <= 2
         found += [secret.name for secret in page]
     assert wanted <= set(found) and len(found) == len(set(found))
+
+
+async def test_the_asynchronous_sdk_manages_secrets(names):
+    name = names()
+    made = await AsyncSecret.create(name, CANARY)
+    assert await AsyncSecret.get_info(name) == made
+    assert (await AsyncSecret.update(name, "v")).version == 2
+    paginator, found = AsyncSecret.list(limit=1), []
+    while paginator.has_next:
+        found += [secret.name for secret in await paginator.next_items()]
+    assert name in found
+    assert await AsyncSecret.exists(name) and await AsyncSecret.destroy(name) and not await AsyncSecret.exists(name)
 
 
 def test_the_command_line_manages_secrets(server, names, tmp_path):

@@ -188,8 +188,6 @@ def subject(name: str, sandbox, server):
     if kind == "Volume":
         # The server issues no volume tokens, because there are no volumes; its key is used instead.
         return getattr(e2b, name)("id", "name", server.key)
-    if kind == "SecretPaginator":
-        return getattr(e2b, name.removesuffix("Paginator")).list()
     return getattr(e2b, name)
 
 
