@@ -23,8 +23,10 @@ use self::text::{Load, View};
 use super::at;
 use crate::Error;
 
-/// The files: what they are called in `/proc`, and `online` in `/sys/devices/system/cpu`.
-const FILES: [&str; 5] = ["cpuinfo", "loadavg", "meminfo", "online", "stat"];
+/// The files: what they are called in `/proc`, and `online` in `/sys/devices/system/cpu`. Whether each tells only how many
+/// processors there are.
+const FILES: [(&str, bool); 5] =
+    [("cpuinfo", true), ("loadavg", false), ("meminfo", false), ("online", true), ("stat", false)];
 
 /// Of the tmpfs: six pages for each sandbox, more where there are many processors.
 const OPTIONS: &std::ffi::CStr = c"mode=0711,size=256m,nr_inodes=0";
@@ -36,7 +38,15 @@ pub(super) struct Facts {
     cpuinfo: String,
     /// Since when clocks inside count, where they are the host's.
     host_boot: Option<SystemTime>,
-    loads: Mutex<HashMap<SandboxId, (Instant, u64, Load)>>,
+    last: Mutex<HashMap<SandboxId, Last>>,
+}
+
+/// What the files of a sandbox were last written with.
+struct Last {
+    at: Instant,
+    cpu_usec: u64,
+    load: Load,
+    cpus: u32,
 }
 
 impl Facts {
@@ -69,7 +79,7 @@ impl Facts {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let uptime = Duration::from_secs(text::uptime().unwrap_or_default());
         let host_boot = (!cabana_jail::machine::has_own_clock()).then(|| SystemTime::now() - uptime);
-        Self { dir, cpuinfo, host_boot, loads: Mutex::default() }
+        Self { dir, cpuinfo, host_boot, last: Mutex::default() }
     }
 
     fn place(&self, id: &SandboxId) -> PathBuf {
@@ -84,11 +94,12 @@ impl Facts {
             _ => {}
         }
         let view = View { cpus, memory, usage: Usage::default(), up: Duration::ZERO, boot: self.boot(Duration::ZERO) };
-        for (name, content) in FILES.iter().zip(self.texts(&view, &Load::default())) {
+        for ((name, _), content) in FILES.iter().zip(self.texts(&view, &Load::default())) {
             let path = place.join(name);
             let file = File::options().write(true).create(true).truncate(true).mode(0o444).open(&path);
             file.and_then(|file| file.write_all_at(content.as_bytes(), 0)).map_err(at("write", &path))?;
         }
+        self.lock().insert(id.clone(), Last { at: Instant::now(), cpu_usec: 0, load: Load::default(), cpus });
         File::open(&place).map(OwnedFd::from).map_err(at("open", &place))
     }
 
@@ -99,9 +110,13 @@ impl Facts {
         let (Some(started), true) = (started, place.exists()) else { return };
         let up = text::uptime_since(started).unwrap_or_default();
         let (cpus, memory) = limits;
-        let load = self.load(id, usage.cpu_usec, usage.pids);
+        let (load, cpus_changed) = self.sample(id, usage.cpu_usec, usage.pids, cpus);
         let view = View { cpus, memory, usage, up, boot: self.boot(up) };
-        for (name, content) in FILES.iter().zip(self.texts(&view, &load)) {
+        for ((name, of_cpus), content) in FILES.iter().zip(self.texts(&view, &load)) {
+            // Programs may watch it.
+            if *of_cpus && !cpus_changed {
+                continue;
+            }
             let Ok(file) = File::options().write(true).open(place.join(name)) else { continue };
             let _ = file.write_all_at(content.as_bytes(), 0);
             // Only after a change of its processors.
@@ -119,13 +134,17 @@ impl Facts {
         self.host_boot.unwrap_or_else(|| SystemTime::now() - up)
     }
 
-    fn load(&self, id: &SandboxId, cpu_usec: u64, pids: u64) -> Load {
-        let mut loads = self.lock();
+    /// The load of a sandbox, and whether the number of its processors is another than before.
+    fn sample(&self, id: &SandboxId, cpu_usec: u64, pids: u64, cpus: u32) -> (Load, bool) {
+        let mut all = self.lock();
         let now = Instant::now();
-        let (since, used, load) = loads.entry(id.clone()).or_insert_with(|| (now, cpu_usec, Load::default()));
-        load.add(now - *since, cpu_usec.saturating_sub(*used), pids);
-        (*since, *used) = (now, cpu_usec);
-        *load
+        // Of a sandbox that an earlier server started, nothing is known.
+        let first = || Last { at: now, cpu_usec, load: Load::default(), cpus: 0 };
+        let last = all.entry(id.clone()).or_insert_with(first);
+        last.load.add(now - last.at, cpu_usec.saturating_sub(last.cpu_usec), pids);
+        let cpus_changed = last.cpus != cpus;
+        (last.at, last.cpu_usec, last.cpus) = (now, cpu_usec, cpus);
+        (last.load, cpus_changed)
     }
 
     /// Removes the files of a sandbox, if there are any.
@@ -138,8 +157,8 @@ impl Facts {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, (Instant, u64, Load)>> {
-        self.loads.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, Last>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -154,11 +173,11 @@ mod tests {
         let id = SandboxId::from_random([7; 20]);
         drop(facts.create(&id, 2, 1 << 30).unwrap());
         let read = |name: &str| fs::read_to_string(facts.place(&id).join(name)).unwrap();
-        let before: Vec<usize> = FILES.map(|name| read(name).len()).to_vec();
+        let before: Vec<usize> = FILES.map(|(name, _)| read(name).len()).to_vec();
         let usage =
             Usage { cpu_usec: 123_456_789, system_usec: 999_999, pids: 77, memory: 1 << 29, cache: 5 << 20, shared: 9 };
         facts.update(&id, (2, 1 << 30), usage, Some(1));
-        assert_eq!(FILES.map(|name| read(name).len()).to_vec(), before);
+        assert_eq!(FILES.map(|(name, _)| read(name).len()).to_vec(), before);
         assert!(read("meminfo").contains("524288 kB"), "{}", read("meminfo"));
         facts.update(&id, (1, 1 << 30), usage, Some(1));
         assert_eq!(read("online"), "0\n", "after a change of its processors");
