@@ -16,9 +16,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::driver::Driver;
 
-/// The time between two looks, and where space may soon be short.
+/// The longest and the shortest time between two looks, and the time while space is short.
 const EVERY: Duration = Duration::from_secs(1);
-const QUICK: Duration = Duration::from_millis(100);
+const QUICKEST: Duration = Duration::from_millis(10);
+const LOW: Duration = Duration::from_millis(100);
+/// Bytes that sandboxes write in a second at most: into the page cache, until it has to be flushed. The next look has to be
+/// before they can take the reserve.
+const FASTEST: u64 = 4 << 30;
 /// A pool that is read-only so soon after a start has another problem than a full disk: not mounted again at once.
 const REMOUNT_AFTER: Duration = Duration::from_secs(10);
 /// What a sandbox may still write: a share of half of the reserve, within these bounds.
@@ -104,7 +108,7 @@ impl DiskWatch {
         } else if state.is_low() {
             self.clamp(pool, state.tightest.reserve).await;
         }
-        if state.is_near() { QUICK } else { EVERY }
+        next_look(&state)
     }
 
     fn is_well_for_long(&self, state: &PoolState) -> bool {
@@ -183,6 +187,15 @@ impl DiskWatch {
     }
 }
 
+/// When to look again.
+fn next_look(state: &PoolState) -> Duration {
+    if state.read_only || state.is_low() {
+        return LOW;
+    }
+    let left = state.tightest.free.saturating_sub(state.tightest.reserve);
+    Duration::from_millis(left.saturating_mul(1000) / FASTEST).clamp(QUICKEST, EVERY)
+}
+
 fn name(state: &PoolState) -> &'static str {
     match state {
         PoolState { read_only: true, .. } => "read_only",
@@ -206,5 +219,25 @@ fn report(state: &PoolState, first: bool) {
         ),
         _ if !first => tracing::info!(free_mb, "the pool can be used again without restrictions"),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cabana_fs::space::Level;
+
+    use super::*;
+
+    #[test]
+    fn the_next_look_is_before_the_reserve_can_be_taken() {
+        let look = |free: u64, read_only| {
+            let tightest = Level { free: free * MIB, reserve: 256 * MIB };
+            next_look(&PoolState { read_only, can_remount: false, tightest })
+        };
+        assert_eq!(look(100_000, false), EVERY);
+        assert_eq!(look(256 + 1024, false), Duration::from_millis(250));
+        assert_eq!(look(256, false), QUICKEST);
+        assert_eq!(look(255, false), LOW);
+        assert_eq!(look(100_000, true), LOW);
     }
 }

@@ -44,11 +44,6 @@ impl PoolState {
     pub fn is_well(&self) -> bool {
         !self.read_only && self.tightest.free >= self.tightest.reserve / 4 * 5
     }
-
-    /// Whether it may soon be low.
-    pub fn is_near(&self) -> bool {
-        self.tightest.free < self.tightest.reserve.saturating_mul(4)
-    }
 }
 
 impl Pool {
