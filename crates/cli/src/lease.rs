@@ -10,6 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::creation;
 use crate::failure::Failure;
+use crate::local_files::LocalFile;
 use crate::output::Output;
 use crate::signals::Signals;
 
@@ -29,20 +30,21 @@ impl Lease {
     pub(crate) async fn create(
         client: &Client,
         mut new: NewSandbox,
+        files: &[LocalFile],
         signals: &mut Signals,
         out: &Output,
     ) -> Result<Self, Failure> {
         let renew = new.timeout.is_none();
         new.timeout.get_or_insert(TIMEOUT_SECONDS);
-        let mut creating = Box::pin(creation::create(client, &new, None, out));
+        let mut creating = Box::pin(creation::create(client, &new, files, None, out));
         let mut interrupted = None;
-        // Aborting the request at once could leave a sandbox behind.
+        // Aborting the request at once could leave a sandbox behind; not with files, of which the server waits for all.
         let sandbox = loop {
             tokio::select! {
                 result = &mut creating => break result?,
                 number = signals.recv() => match interrupted {
-                    None => interrupted = Some(number),
-                    Some(_) => return Err(interrupt_failure(number)),
+                    None if files.is_empty() => interrupted = Some(number),
+                    _ => return Err(interrupt_failure(number)),
                 },
             }
         };

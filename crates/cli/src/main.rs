@@ -4,12 +4,14 @@
 
 mod amount;
 mod args;
+mod assets;
 mod commands;
 mod connection;
 mod creation;
 mod failure;
 mod guest_program;
 mod lease;
+mod local_files;
 mod output;
 mod session;
 mod signals;

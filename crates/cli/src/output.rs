@@ -33,6 +33,22 @@ impl Output {
         self.stdout_terminal
     }
 
+    /// Whether standard error is a terminal.
+    pub(crate) fn is_stderr_terminal(&self) -> bool {
+        self.stderr_terminal
+    }
+
+    /// Whether colours are wanted where there is a terminal.
+    pub(crate) fn has_colours(&self) -> bool {
+        self.colours
+    }
+
+    /// Prints to standard error as it is: untrusted text must be neutralised before. Errors are ignored.
+    pub(crate) fn raw_stderr(&self, text: &str) {
+        let mut err = io::stderr().lock();
+        let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+    }
+
     /// Prints one line of data.
     pub(crate) fn line(&self, text: &str) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
@@ -181,7 +197,10 @@ impl Output {
 
     /// Sends the server's log to standard error.
     pub(crate) fn start_log(&self, filter: &str) -> Result<(), Failure> {
-        let filter = tracing_subscriber::EnvFilter::try_new(filter)?;
+        // This library writes several lines for each request, below `info` all that a request contains, and an error for each client that
+        // goes away.
+        let quiet = if filter.contains("rmcp") { "" } else { ",rmcp=error,rmcp::service=off" };
+        let filter = tracing_subscriber::EnvFilter::try_new(format!("{filter}{quiet}"))?;
         let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
         log.with_ansi(self.stderr_terminal && self.colours).init();
         Ok(())
@@ -239,8 +258,10 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(|c| if is_control(c) { '\u{fffd}' } else { c }).collect())
 }
 
-fn is_control(c: char) -> bool {
-    (c.is_control() && c != '\n' && c != '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// Whether a character can change what a terminal shows of others: control characters, and those that turn text around.
+pub(crate) fn is_control(c: char) -> bool {
+    (c.is_control() && c != '\n' && c != '\t')
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Like [`clean`], but keeps colour sequences (`ESC [ … m`), which this file writes itself.

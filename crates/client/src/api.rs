@@ -1,6 +1,7 @@
 //! The REST API, one method for each call.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use cabana_http::Trust;
@@ -8,7 +9,7 @@ use cabana_types::routing::API_KEY_HEADER;
 use cabana_types::wire::{
     ApiKey, ArchiveRequest, Check, CommitRequest, Event, ForkRequest, ForkResult, KeyName, ListedSandbox,
     NetworkRequest, NetworkStatus, NewApiKey, NewSandbox, PauseRequest, ResizeRequest, Sandbox, SandboxDetail,
-    SandboxLogs, SandboxState, ServerStatus, SnapshotInfo, SnapshotRequest, Template, TimeoutRequest,
+    SandboxLogs, SandboxState, ServerStatus, SignInCode, SnapshotInfo, SnapshotRequest, Template, TimeoutRequest,
 };
 use cabana_types::{KeyId, SandboxId, Secret};
 use http::{HeaderValue, Method, Request, header};
@@ -240,6 +241,12 @@ impl Client {
         self.call(action, self.request(Method::POST, "/api-keys", Some(body))?).await
     }
 
+    /// Makes a link that signs in to the console once.
+    pub async fn sign_in_code(&self) -> Result<SignInCode> {
+        let action = "make a link for signing in";
+        self.call(action, self.request(Method::POST, "/auth/codes", None)?).await
+    }
+
     /// Deletes an API key.
     pub async fn delete_key(&self, id: &KeyId) -> Result<()> {
         let request = self.request(Method::DELETE, &format!("/api-keys/{id}"), None)?;
@@ -306,15 +313,30 @@ impl Client {
         action: &'static str,
         request: Request<SendBody>,
     ) -> Result<(T, Option<String>)> {
-        within(action, async {
-            let response = self.http.send(action, request).await?;
-            let next = response.headers().get(NEXT_TOKEN_HEADER).and_then(|v| v.to_str().ok());
-            let next = next.filter(|t| !t.is_empty()).map(str::to_owned);
-            let bytes = collect(action, response, MAX_ANSWER_BYTES).await?;
-            let value = serde_json::from_slice(&bytes).map_err(|e| Error::Answer { action, reason: e.to_string() })?;
-            Ok((value, next))
-        })
-        .await
+        within(action, self.answer(action, request)).await
+    }
+
+    /// The same for a call that the server answers after a while.
+    pub(crate) async fn call_waiting<T: DeserializeOwned>(
+        &self,
+        action: &'static str,
+        request: Request<SendBody>,
+        wait: Duration,
+    ) -> Result<T> {
+        Ok(within_time(wait + CALL_TIMEOUT, action, self.answer(action, request)).await?.0)
+    }
+
+    async fn answer<T: DeserializeOwned>(
+        &self,
+        action: &'static str,
+        request: Request<SendBody>,
+    ) -> Result<(T, Option<String>)> {
+        let response = self.http.send(action, request).await?;
+        let next = response.headers().get(NEXT_TOKEN_HEADER).and_then(|v| v.to_str().ok());
+        let next = next.filter(|t| !t.is_empty()).map(str::to_owned);
+        let bytes = collect(action, response, MAX_ANSWER_BYTES).await?;
+        let value = serde_json::from_slice(&bytes).map_err(|e| Error::Answer { action, reason: e.to_string() })?;
+        Ok((value, next))
     }
 
     pub(crate) async fn call_empty(&self, action: &'static str, request: Request<SendBody>) -> Result<()> {
@@ -334,9 +356,19 @@ pub(crate) fn to_json(action: &'static str, value: &impl Serialize) -> Result<Ve
 }
 
 /// Applies the timeout of unary calls.
-pub(crate) async fn within<T>(action: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
-    match tokio::time::timeout(CALL_TIMEOUT, call).await {
-        Ok(result) => result,
-        Err(_) => Err(Error::TimedOut { action, seconds: CALL_TIMEOUT.as_secs() }),
-    }
+pub(crate) fn within<T>(
+    action: &'static str,
+    call: impl Future<Output = Result<T>>,
+) -> impl Future<Output = Result<T>> {
+    within_time(CALL_TIMEOUT, action, call)
+}
+
+fn within_time<T>(
+    time: Duration,
+    action: &'static str,
+    call: impl Future<Output = Result<T>>,
+) -> impl Future<Output = Result<T>> {
+    // On the heap: the futures of calls are large, and each that contains one would have room for it several times.
+    let timed = tokio::time::timeout(time, Box::pin(call));
+    async move { timed.await.unwrap_or(Err(Error::TimedOut { action, seconds: time.as_secs() })) }
 }

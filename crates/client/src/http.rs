@@ -81,12 +81,21 @@ impl Http {
         action: &'static str,
         request: Request<SendBody>,
     ) -> Result<Response<ResponseBody>> {
-        let response = self.client.send(request).await.map_err(|e| self.transport_error(action, e))?;
+        let response = self.exchange(action, request).await?;
         if response.status().is_success() {
             return Ok(response);
         }
         let refusal = Refusal::read(response).await;
         Err(refusal.into_error(action))
+    }
+
+    /// Sends a request and returns its response, whatever its status.
+    pub(crate) async fn exchange(
+        &self,
+        action: &'static str,
+        request: Request<SendBody>,
+    ) -> Result<Response<ResponseBody>> {
+        self.client.send(request).await.map_err(|e| self.transport_error(action, e))
     }
 
     fn transport_error(&self, action: &'static str, error: cabana_http::Error) -> Error {
@@ -216,6 +225,11 @@ impl ClientTransport for Http {
             Err(ConnectError::new(code, refusal.message.clone()).with_source(refusal))
         })
     }
+}
+
+/// The error that a response with this body stands for.
+pub(crate) fn refused(action: &'static str, status: http::StatusCode, bytes: &[u8]) -> Error {
+    Refusal::parse(status, bytes).into_error(action)
 }
 
 /// Reads a whole response of at most `limit` bytes.

@@ -2,23 +2,36 @@
 
 #![forbid(unsafe_code)]
 
+mod agents;
 mod api;
+mod chats;
 mod command;
 mod error;
 mod exit;
 mod files;
 mod http;
+mod mcp;
 mod query;
 mod sandbox;
 mod secrets;
+mod services;
+mod sse;
 mod templates;
+mod tools;
+mod uploads;
 mod webhooks;
 
+pub use agents::NewProvider;
 pub use api::Client;
 pub use cabana_http::Trust;
+pub use chats::{ChatEvent, ChatList, ChatStream};
 pub use command::{Command, CommandEvent, PtySize, Signal, StartCommand, StdinSink};
 pub use error::{Error, Result};
 pub use exit::Exit;
 pub use files::{FileEntry, FileKind, FileStream};
+pub use mcp::{Answers, Mcp};
 pub use query::{EventQuery, ListQuery, Page};
 pub use sandbox::SandboxHandle;
+pub use services::{ServiceLog, ServiceLogEvent};
+pub use tools::{DetachedCall, ToolCall, ToolDescription, ToolEvent};
+pub use uploads::UploadFile;

@@ -12,6 +12,8 @@ pub struct ListQuery {
     pub states: Vec<SandboxState>,
     /// Also those that failed; with no states, only those.
     pub failed: bool,
+    /// Those that have ended, which are listed alone.
+    pub ended: bool,
     /// Only those that have all of these metadata entries.
     pub metadata: BTreeMap<String, String>,
     /// Only those of this template (id or alias).
@@ -46,6 +48,7 @@ impl ListQuery {
         let mut pairs = Vec::new();
         let mut states: Vec<_> = self.states.iter().map(|s| state_name(*s)).collect();
         states.extend(self.failed.then_some("failed"));
+        states.extend(self.ended.then_some("ended"));
         if !states.is_empty() {
             pairs.push(("state", states.join(",")));
         }

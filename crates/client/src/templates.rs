@@ -46,8 +46,19 @@ impl Client {
 
     /// Lets every team use a template, or only its own; returns its names.
     pub async fn set_public(&self, name: &str, public: bool) -> Result<Vec<String>> {
+        self.update_template(name, &TemplateUpdate { public: Some(public), ..TemplateUpdate::default() }).await
+    }
+
+    /// Sets where sandboxes of a template may connect that ask for nothing: a preset, or the server's default with `None`.
+    /// Returns its names.
+    pub async fn set_template_network(&self, name: &str, preset: Option<&str>) -> Result<Vec<String>> {
+        let network = Some(preset.unwrap_or_default().to_owned());
+        self.update_template(name, &TemplateUpdate { network, ..TemplateUpdate::default() }).await
+    }
+
+    async fn update_template(&self, name: &str, update: &TemplateUpdate) -> Result<Vec<String>> {
         let action = "change the template";
-        let body = to_json(action, &TemplateUpdate { public: Some(public), ..TemplateUpdate::default() })?;
+        let body = to_json(action, update)?;
         let request = self.request(Method::PATCH, &format!("/v2/templates/{}", quote(name)), Some(body))?;
         Ok(self.call::<TemplateNames>(action, request).await?.names)
     }

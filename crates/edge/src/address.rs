@@ -7,6 +7,7 @@ use cabana_types::routing::{
     API_KEY_HEADER, GUEST_PORT, HostLabel, SANDBOX_ID_HEADERS, SANDBOX_PORT_HEADERS, Target, parse_host,
     parse_sandbox_ref,
 };
+use cabana_types::service::{is_grant_label, is_slug};
 use http::{HeaderMap, Uri};
 
 /// The sandbox port that a request is addressed to.
@@ -62,12 +63,33 @@ pub(crate) fn host_scope(host: &str, domain: &str) -> HostScope {
     }
 }
 
+/// Whether a host is a name directly below a domain.
+pub(crate) fn is_below(host: &str, domain: &str) -> bool {
+    bare_host(host).split_once('.').is_some_and(|(_, rest)| rest.eq_ignore_ascii_case(domain))
+}
+
+/// The first label of a host that may be that of a grant or a public service: below the domain, or below `localhost` if there is none.
+pub(crate) fn service_label(host: &str, domain: Option<&str>) -> Option<String> {
+    let (label, rest) = bare_host(host).split_once('.')?;
+    // Ports of sandboxes begin with a digit.
+    if !label.starts_with(|c: char| c.is_ascii_alphabetic())
+        || !rest.eq_ignore_ascii_case(domain.unwrap_or("localhost"))
+    {
+        return None;
+    }
+    let label = label.to_ascii_lowercase();
+    (is_grant_label(&label) || is_slug(&label)).then_some(label)
+}
+
+/// What a host says about a port of a sandbox. If a domain is set, only names directly below it do.
+pub(crate) fn port_by_host(host: &str, domain: Option<&str>) -> HostLabel {
+    let ours = domain.is_none_or(|domain| is_below(host, domain));
+    if ours { parse_host(bare_host(host)) } else { HostLabel::Other }
+}
+
 /// Reads host and headers. If a domain is set, hosts of the form `port-id.domain` count only under that domain.
 pub(crate) fn destination(host: Option<&str>, path: &str, headers: &HeaderMap, domain: Option<&str>) -> Destination {
-    let host = bare_host(host.unwrap_or_default());
-    let ours = domain.is_none_or(|domain| host.split_once('.').is_some_and(|(_, d)| d.eq_ignore_ascii_case(domain)));
-    let label = if ours { parse_host(host) } else { HostLabel::Other };
-    match label {
+    match port_by_host(host.unwrap_or_default(), domain) {
         HostLabel::Target(target) => Destination::Port(target),
         HostLabel::BadPort => Destination::Invalid("Invalid sandbox port"),
         HostLabel::BadId => Destination::Invalid("Invalid host"),
@@ -170,6 +192,26 @@ mod tests {
         }
         for foreign in ["evil.test", "api.e2b.test.evil", "x.api.e2b.test", "80-iabc.evil.test", "localhost.evil"] {
             assert_eq!(scope(foreign), HostScope::Foreign, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn labels_of_grants_and_public_services() {
+        let grant = format!("p{}", "a2".repeat(13));
+        let label = |host: &str, domain| service_label(host, domain);
+        assert_eq!(label(&format!("{}.LOCALHOST:3000", grant.to_uppercase()), None), Some(grant.clone()));
+        assert_eq!(label(&format!("{grant}.e2b.test."), Some("e2b.test")), Some(grant.clone()));
+        assert_eq!(label("shop.e2b.test:8443", Some("e2b.test")).as_deref(), Some("shop"));
+        for (host, domain) in [
+            (format!("{grant}.localhost"), Some("e2b.test")),
+            (format!("{grant}.evil.test"), None),
+            (format!("{grant}.x.e2b.test"), Some("e2b.test")),
+            ("api.e2b.test".to_owned(), Some("e2b.test")),
+            ("8080-iabc.e2b.test".to_owned(), Some("e2b.test")),
+            ("localhost".to_owned(), None),
+            (grant, None),
+        ] {
+            assert_eq!(label(&host, domain), None, "{host}");
         }
     }
 

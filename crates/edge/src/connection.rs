@@ -2,17 +2,18 @@
 //! drives it.
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio::time::Instant;
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::sync::CancellationToken;
 
 use crate::clients::Place;
+use crate::cuts::Cuts;
 use crate::guard::Rejection;
 
 /// A new connection has this long to send its request.
@@ -33,6 +34,33 @@ pub struct Peer {
 /// extension. `None` for this machine.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientAddress(pub Option<IpAddr>);
+
+/// The connection of a request to the API that asks for an upgrade, which carries it as an extension.
+#[derive(Clone)]
+pub struct Upgrading(Arc<Connection>);
+
+impl Upgrading {
+    pub(crate) fn new(connection: Arc<Connection>) -> Self {
+        Self(connection)
+    }
+
+    /// Counts the connection as open and in use for as long as what is returned lives.
+    pub fn hold(&self) -> HeldConnection {
+        // It serves nothing else after the upgrade, so nothing has to end this.
+        self.0.begin();
+        HeldConnection(Arc::clone(&self.0))
+    }
+}
+
+/// A connection in use by an upgraded protocol.
+pub struct HeldConnection(Arc<Connection>);
+
+impl HeldConnection {
+    /// Resolves when the connection must end now.
+    pub async fn closing(&self) {
+        self.0.closing.cancelled().await;
+    }
+}
 
 /// One client connection.
 pub(crate) struct Connection {
@@ -55,8 +83,8 @@ struct State {
     /// Whether the requested upgrade was accepted.
     upgrade_accepted: Option<bool>,
     reader: Option<Waker>,
-    /// Resolves when the sandbox whose response is being streamed is gone.
-    cut: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    /// Resolves when the response that is being streamed must be cut.
+    cut: Option<BoxFuture<'static, ()>>,
 }
 
 impl State {
@@ -155,15 +183,15 @@ impl Connection {
         }
     }
 
-    /// Cuts the connection, even in the middle of a response, if `gone` fires before [`Connection::end`].
-    pub(crate) fn cut_when(&self, gone: CancellationToken) {
-        self.state().cut = Some(Box::pin(gone.cancelled_owned()));
+    /// Cuts the connection, even in the middle of a response, if one of `cuts` fires before [`Connection::end`].
+    pub(crate) fn cut_when(&self, cuts: Cuts) {
+        self.state().cut = Some(cuts.cancelled());
     }
 
     /// Resolves when the connection must be cut. To be polled after hyper's connection, whose service calls [`Connection::cut_when`].
     pub(crate) fn poll_cut(&self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.state().cut {
-            Some(gone) => gone.as_mut().poll(cx),
+            Some(cut) => cut.poll_unpin(cx),
             None => Poll::Pending,
         }
     }

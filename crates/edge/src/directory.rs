@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Instant;
 
 use cabana_guest_link::GuestLink;
 use cabana_types::{SandboxId, Secret, Traffic};
@@ -23,6 +24,10 @@ pub struct Route {
     pub in_flight: Arc<InFlight>,
     /// Cancelled when the sandbox stops running: every stream through the edge is then cut.
     pub gone: CancellationToken,
+    /// Since when it runs.
+    pub since: Instant,
+    /// Whether it was created or booted then. Otherwise it was resumed with its memory, or adopted by a restarted server.
+    pub booted: bool,
 }
 
 /// All routes.
@@ -141,6 +146,11 @@ impl InFlight {
         Some(InFlightGuard(Arc::clone(self)))
     }
 
+    /// A request begins that neither keeps the sandbox awake nor counts as activity; `false` if the sandbox is about to be paused.
+    pub fn begin_quiet(&self) -> bool {
+        !self.counters().closed
+    }
+
     /// Whether a request is in flight, or was since the last call.
     pub fn take_busy(&self) -> bool {
         let mut counters = self.counters();
@@ -191,6 +201,8 @@ mod tests {
             traffic: Traffic::default(),
             in_flight: Arc::default(),
             gone: CancellationToken::new(),
+            since: Instant::now(),
+            booted: false,
         }
     }
 

@@ -19,12 +19,13 @@
 //!    once.
 
 pub(crate) use cabana_body_drain::ReplyStream;
-use tokio_util::sync::CancellationToken;
+
+use crate::cuts::Cuts;
 
 /// On a response: the peer that sent it reads no more of the request.
 #[derive(Clone, Copy)]
 pub(crate) struct PeerStoppedReading;
 
-/// On a response: its connection must be cut if this fires before the body was sent.
+/// On a response: its connection must be cut if one of these fires before the body was sent.
 #[derive(Clone)]
-pub(crate) struct CutWhenGone(pub(crate) CancellationToken);
+pub(crate) struct CutWhenGone(pub(crate) Cuts);

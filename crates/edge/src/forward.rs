@@ -10,18 +10,23 @@ use bytes::Bytes;
 use cabana_body_drain::TrackedBody;
 use cabana_http1::Sender;
 use cabana_types::routing::GUEST_PORT;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http::header::UPGRADE;
 use http::{HeaderValue, Request, Response, StatusCode, Version};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::upgrade::OnUpgrade;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::connection::Connection;
+use crate::cuts::Cuts;
 use crate::dial::dial;
-use crate::directory::InFlightGuard;
 use crate::early_reply::{CutWhenGone, PeerStoppedReading};
 use crate::edge::ResumeError;
 use crate::headers;
+use crate::hold::Hold;
+use crate::patience::Patience;
 use crate::response::ProxyError;
 use crate::tunnel;
 use crate::upstream::Upstream;
@@ -36,22 +41,31 @@ pub(crate) struct Upgrade {
     pub(crate) client: OnUpgrade,
 }
 
+/// What a request carries on its way.
+pub(crate) struct Passage {
+    pub(crate) upgrade: Option<Upgrade>,
+    pub(crate) connection: Option<Arc<Connection>>,
+    pub(crate) hold: Hold,
+    pub(crate) patience: Patience,
+    /// The response is cut when one of these is cancelled.
+    pub(crate) until: Vec<CancellationToken>,
+}
+
 /// Forwards a request whose headers are already prepared for the sandbox.
 pub(crate) async fn forward(
     upstream: Arc<Upstream>,
     port: u16,
     mut request: Request<TrackedBody>,
-    upgrade: Option<Upgrade>,
-    connection: Option<Arc<Connection>>,
-    in_flight: InFlightGuard,
+    passage: Passage,
 ) -> Result<Response<Body>, ProxyError> {
+    let Passage { upgrade, connection, hold, patience, until } = passage;
     if let Some(upgrade) = &upgrade {
         headers::set_upgrade(request.headers_mut(), upgrade.protocol.clone());
     }
     let (mut response, sender) = if port == GUEST_PORT {
-        send(&upstream, port, request).await?
+        send(&upstream, port, request, patience).await?
     } else {
-        timeout(RESPONSE_TIMEOUT, send(&upstream, port, request)).await.map_err(|_| ProxyError::Timeout)??
+        timeout(RESPONSE_TIMEOUT, send(&upstream, port, request, patience)).await.map_err(|_| ProxyError::Timeout)??
     };
 
     let closes = response.version() < Version::HTTP_11 || headers::names_close(response.headers());
@@ -59,21 +73,23 @@ pub(crate) async fn forward(
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         // A server must not switch protocols unless the client requested it.
         let upgrade = upgrade.ok_or(ProxyError::NoResponse)?;
-        return Ok(switch_protocols(&upstream, response, upgrade, connection, in_flight));
+        let cuts = Cuts::new(upstream.route.gone.clone(), until);
+        return Ok(switch_protocols(cuts, response, upgrade, connection, hold));
     }
     if closes {
         response.extensions_mut().insert(PeerStoppedReading);
     }
     headers::strip_hop_by_hop(response.headers_mut());
-    let gone = upstream.route.gone.clone();
+    let cuts = Cuts::new(upstream.route.gone.clone(), until.clone());
+    let revoked = (!until.is_empty()).then(|| async move { crate::cuts::any(&until).await }.boxed());
     let mut lease = Some(Lease { upstream, port, sender });
     let (mut parts, body) = response.into_parts();
     if body.is_end_stream() {
         give_back(&mut lease);
         return Ok(Response::from_parts(parts, Body::empty()));
     }
-    parts.extensions.insert(CutWhenGone(gone));
-    Ok(Response::from_parts(parts, Body::new(ResponseBody { body, lease, _in_flight: in_flight })))
+    parts.extensions.insert(CutWhenGone(cuts));
+    Ok(Response::from_parts(parts, Body::new(ResponseBody { body, lease, revoked, _hold: hold })))
 }
 
 /// Sends the request over an idle connection, or a new one. It is retried only if hyper guarantees that nothing of it was sent.
@@ -81,11 +97,16 @@ async fn send(
     upstream: &Upstream,
     port: u16,
     mut request: Request<TrackedBody>,
+    mut patience: Patience,
 ) -> Result<(Response<Incoming>, Sender<TrackedBody>), ProxyError> {
     loop {
         let (mut sender, used) = match upstream.take(port) {
             Some(sender) => (sender, true),
-            None => (dial(upstream, port).await?, false),
+            None => match dial(upstream, port).await {
+                Ok(sender) => (sender, false),
+                Err(ProxyError::PortClosed) if port != GUEST_PORT && patience.wait(upstream, port).await => continue,
+                Err(error) => return Err(error),
+            },
         };
         let failure = match sender.send(request).await {
             Ok(response) => return Ok((response, sender)),
@@ -110,19 +131,19 @@ async fn send(
 }
 
 fn switch_protocols(
-    upstream: &Upstream,
+    cuts: Cuts,
     mut response: Response<Incoming>,
     upgrade: Upgrade,
     connection: Option<Arc<Connection>>,
-    in_flight: InFlightGuard,
+    hold: Hold,
 ) -> Response<Body> {
     let accepted = response.headers().get(UPGRADE).cloned().unwrap_or(upgrade.protocol);
     let sandbox = hyper::upgrade::on(&mut response);
-    let tunnel = tunnel::copy(upgrade.client, sandbox, upstream.route.gone.clone(), connection);
-    // Ends with the sandbox or with the listener.
+    let tunnel = tunnel::copy(upgrade.client, sandbox, cuts, connection);
+    // Ends with the sandbox, with the listener, or with the right to see it.
     tokio::spawn(async move {
         tunnel.await;
-        drop(in_flight);
+        drop(hold);
     });
     headers::strip_hop_by_hop(response.headers_mut());
     headers::set_upgrade(response.headers_mut(), accepted);
@@ -146,8 +167,10 @@ fn give_back(lease: &mut Option<Lease>) {
 struct ResponseBody {
     body: Incoming,
     lease: Option<Lease>,
+    /// Resolves when the client may no longer see it. The connection is cut as well, but only with HTTP/1.
+    revoked: Option<BoxFuture<'static, ()>>,
     /// The sandbox is not paused in the middle of a response.
-    _in_flight: InFlightGuard,
+    _hold: Hold,
 }
 
 impl HttpBody for ResponseBody {
@@ -156,6 +179,10 @@ impl HttpBody for ResponseBody {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = self.get_mut();
+        if this.revoked.as_mut().is_some_and(|revoked| revoked.poll_unpin(cx).is_ready()) {
+            (this.revoked, this.lease) = (None, None);
+            return Poll::Ready(Some(Err(axum::Error::new(Revoked))));
+        }
         match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
             Some(Ok(frame)) => {
                 if this.body.is_end_stream() {
@@ -184,6 +211,11 @@ impl HttpBody for ResponseBody {
         self.body.size_hint()
     }
 }
+
+/// The client may no longer see the response.
+#[derive(Debug, thiserror::Error)]
+#[error("access has ended")]
+struct Revoked;
 
 /// The sandbox ended in the middle of a response.
 #[derive(Debug, thiserror::Error)]

@@ -2,8 +2,8 @@
 
 use cabana_types::routing::{ACCESS_TOKEN_HEADER, API_KEY_HEADER, TRAFFIC_TOKEN_HEADER};
 use http::header::{
-    AUTHORIZATION, CONNECTION, EXPECT, HOST, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
-    TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CONNECTION, COOKIE, EXPECT, HOST, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SET_COOKIE,
+    TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue, Method, Version};
 
@@ -25,6 +25,8 @@ const HOP_BY_HOP: [HeaderName; 10] = [
 ];
 /// Every API key begins with this, also those of other servers.
 const KEY_PREFIX: &str = "e2b_";
+/// Names of our own cookies begin with one of these.
+const OWN_COOKIES: [&str; 3] = ["__Host-cabana_", "cabana_session", "cabana_view"];
 /// Prefix of headers between the host and the guest.
 const INTERNAL_PREFIX: &str = "cabana-";
 /// Prefix of headers by which a proxy describes the client.
@@ -40,6 +42,11 @@ pub(crate) fn requested_upgrade(version: Version, method: &Method, headers: &Hea
     upgrade.filter(|_| asked).cloned()
 }
 
+/// Bytes of headers, as HTTP/2 counts them.
+pub(crate) fn size(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 32).sum()
+}
+
 /// Prepares a client's headers for a sandbox. `peer` is set for ports other than the guest's, which get `x-forwarded-*`.
 /// `masked` replaces the
 /// host.
@@ -52,6 +59,8 @@ pub(crate) fn clean_request(
     strip_hop_by_hop(headers);
     headers.remove(EXPECT);
     headers.remove(TRAFFIC_TOKEN_HEADER);
+    strip_cookies(headers);
+    join_cookies(headers);
     let edge_only: Vec<HeaderName> = headers.keys().filter(|name| is_edge_only(name.as_str())).cloned().collect();
     for name in edge_only {
         headers.remove(name);
@@ -89,6 +98,56 @@ pub(crate) fn strip_credentials(headers: &mut HeaderMap, is_ours: impl Fn(&str) 
             }
         }
     }
+}
+
+/// Removes our own cookies from a request: they are for the console and the edge alone.
+pub(crate) fn strip_cookies(headers: &mut HeaderMap) {
+    let is_ours = |pair: &[u8]| is_own_cookie(pair);
+    if !headers.get_all(COOKIE).iter().any(|line| line.as_bytes().split(|b| *b == b';').any(is_ours)) {
+        return;
+    }
+    let lines: Vec<HeaderValue> = headers.get_all(COOKIE).iter().cloned().collect();
+    headers.remove(COOKIE);
+    for line in lines {
+        let kept: Vec<&[u8]> = line.as_bytes().split(|b| *b == b';').filter(|pair| !is_own_cookie(pair)).collect();
+        let kept = kept.join(&b';');
+        if let Some(value) = HeaderValue::from_bytes(kept.trim_ascii()).ok().filter(|value| !value.is_empty()) {
+            headers.append(COOKIE, value);
+        }
+    }
+}
+
+/// Puts all cookies into one line: HTTP/2 sends each by itself, and HTTP/1.1 knows one header (RFC 9113, 8.2.3).
+fn join_cookies(headers: &mut HeaderMap) {
+    let mut lines = headers.get_all(COOKIE).iter();
+    if let (Some(_), Some(_)) = (lines.next(), lines.next()) {
+        let all: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+        if let Ok(line) = HeaderValue::from_bytes(&all.join(&b"; "[..])) {
+            headers.insert(COOKIE, line);
+        }
+    }
+}
+
+/// Removes cookies that a sandbox sets under the names of ours.
+pub(crate) fn strip_set_cookies(headers: &mut HeaderMap) {
+    let refused = |value: &HeaderValue| {
+        let mut parts = value.as_bytes().split(|b| *b == b';');
+        parts.next().is_some_and(is_own_cookie)
+    };
+    if !headers.get_all(SET_COOKIE).iter().any(refused) {
+        return;
+    }
+    let kept: Vec<HeaderValue> = headers.get_all(SET_COOKIE).iter().filter(|value| !refused(value)).cloned().collect();
+    headers.remove(SET_COOKIE);
+    for value in kept {
+        headers.append(SET_COOKIE, value);
+    }
+}
+
+/// Whether `name=value` is a cookie of ours. Browsers compare names with their case; whoever writes another case means ours.
+fn is_own_cookie(pair: &[u8]) -> bool {
+    let pair = pair.trim_ascii();
+    OWN_COOKIES.iter().any(|own| pair.get(..own.len()).is_some_and(|start| start.eq_ignore_ascii_case(own.as_bytes())))
 }
 
 /// Whether `Connection` contains `close`.
@@ -199,6 +258,38 @@ mod tests {
             assert!(left.contains(&kept), "{kept:?} in {left:?}");
         }
         assert_eq!(left.len(), 4, "{left:?}");
+    }
+
+    #[test]
+    fn our_cookies_stay_between_browser_and_console() {
+        let mut headers = HeaderMap::new();
+        for line in [
+            "a=b; __Host-cabana_session=t; c=d; __Host-cabana_view=v",
+            "cabana_session_3000=t",
+            "CABANA_session=t;e=f",
+            "cabana_view_80=v",
+            "g=cabana_session",
+        ] {
+            headers.append(COOKIE, HeaderValue::from_static(line));
+        }
+        strip_cookies(&mut headers);
+        let mut joined = headers.clone();
+        join_cookies(&mut joined);
+        assert_eq!(joined.get_all(COOKIE).iter().collect::<Vec<_>>(), ["a=b; c=d; e=f; g=cabana_session"]);
+        let left: Vec<_> = headers.get_all(COOKIE).iter().map(|value| value.to_str().expect("text")).collect();
+        assert_eq!(left, ["a=b; c=d", "e=f", "g=cabana_session"]);
+        for cookie in [
+            "cabana_view_80=x",
+            "__Host-cabana_view=x",
+            "__Host-cabana_session=x; Secure; Path=/",
+            " cabana_session_3000=x",
+            "a=b; Path=/",
+        ] {
+            headers.append(SET_COOKIE, HeaderValue::from_static(cookie));
+        }
+        strip_set_cookies(&mut headers);
+        let left: Vec<_> = headers.get_all(SET_COOKIE).iter().map(|value| value.to_str().expect("text")).collect();
+        assert_eq!(left, ["a=b; Path=/"]);
     }
 
     #[test]

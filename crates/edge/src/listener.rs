@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -24,10 +24,10 @@ use tokio_util::task::TaskTracker;
 use tower::Service;
 
 use crate::clients::{Clients, Place};
-use crate::connection::{ClientAddress, Connection, Peer};
+use crate::connection::{ClientAddress, Connection, Peer, Upgrading};
 use crate::early_reply::{CutWhenGone, PeerStoppedReading};
 use crate::edge::Edge;
-use crate::guard::{Guard, PLACEHOLDER_PATH, Protocol, Timeouts};
+use crate::guard::{Guard, PLACEHOLDER_PATH, Protocol, Rejection, Timeouts};
 use crate::in_flight::{ClientRequest, ResponseBody};
 pub use crate::limits::Limits;
 use crate::tls::Tls;
@@ -44,7 +44,10 @@ const KEEPALIVE_PROBES: u32 = 6;
 /// Buffers of one connection; a request head fits in.
 const MAX_BUFFER: usize = 128 * 1024;
 const H2_STREAMS: u32 = 200;
-const H2_HEADERS: u32 = 64 * 1024;
+/// Headers of one request with HTTP/2. What is larger is refused here, as with HTTP/1; what is far too large is refused
+/// by the library, which does not make a browser forget its cookies.
+const H2_HEADERS: usize = 64 * 1024;
+const H2_HARD_LIMIT: u32 = 256 * 1024;
 const H2_PING: Duration = Duration::from_secs(30);
 /// New connections get a short idle timeout once fewer than one in this many are free.
 const CROWDED: usize = 4;
@@ -206,6 +209,7 @@ impl Front {
             // The guard has its own timeout: hyper sees no byte of an unfinished head.
             .header_read_timeout(None)
             .max_buf_size(MAX_BUFFER)
+            .preserve_header_case(true)
             .serve_connection(TokioIo::new(guard), service)
             .with_upgrades();
         let mut connection = pin!(connection);
@@ -238,7 +242,7 @@ impl Front {
         let connection = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .max_concurrent_streams(H2_STREAMS)
-            .max_header_list_size(H2_HEADERS)
+            .max_header_list_size(H2_HARD_LIMIT)
             .max_send_buf_size(MAX_BUFFER)
             .keep_alive_interval(H2_PING)
             .serve_connection(TokioIo::new(guard), service);
@@ -297,6 +301,9 @@ impl Front {
         {
             return Ok(response::rejected(rejection).map(|body| ResponseBody { body, in_flight }));
         }
+        if request.version() == Version::HTTP_2 && headers::size(request.headers()) > H2_HEADERS {
+            return Ok(response::rejected(Rejection::HEAD_TOO_LARGE).map(|body| ResponseBody { body, in_flight }));
+        }
         let upgrade = headers::requested_upgrade(request.version(), request.method(), request.headers()).is_some();
         let address = self.limits.client(client.peer.address.ip(), request.headers());
         let allowed = match (&self.limits.rate, &address) {
@@ -316,6 +323,9 @@ impl Front {
                 request.extensions_mut().remove::<Arc<Connection>>();
                 request.extensions_mut().insert(ConnectInfo(client.peer.address));
                 request.extensions_mut().insert(ClientAddress(address));
+                if upgrade {
+                    request.extensions_mut().insert(Upgrading::new(client.clone()));
+                }
                 let Ok(response) = self.api.clone().call(request.map(Body::new)).await;
                 response
             }
@@ -323,8 +333,8 @@ impl Front {
         if upgrade {
             client.decide_upgrade(response.status() == StatusCode::SWITCHING_PROTOCOLS);
         }
-        if let Some(CutWhenGone(gone)) = response.extensions_mut().remove() {
-            client.cut_when(gone);
+        if let Some(CutWhenGone(cuts)) = response.extensions_mut().remove() {
+            client.cut_when(cuts);
         }
         let stopped_reading = response.extensions_mut().remove::<PeerStoppedReading>().is_some();
         let response = drain.finish(response, stopped_reading).await;

@@ -11,12 +11,15 @@ use http::header::{
     ACCESS_CONTROL_REQUEST_METHOD, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ORIGIN, RETRY_AFTER,
     USER_AGENT, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
 
 use crate::edge::ResumeError;
 use crate::guard::Rejection;
 use crate::rates::TooMany;
+
+/// Makes a browser forget what it keeps for a site.
+pub(crate) const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
 
 /// Why a request did not reach a port of its sandbox, or got no response from it.
 #[derive(Debug)]
@@ -114,7 +117,8 @@ impl ProxyError {
         }
     }
 
-    fn reason(&self) -> Option<Cow<'_, str>> {
+    /// Why it is so, if more is known.
+    pub(crate) fn reason(&self) -> Option<Cow<'_, str>> {
         match self {
             Self::NotRunning(ResumeError::NotFound(reason)) => reason.as_deref().map(Cow::from),
             Self::NotRunning(ResumeError::AtCapacity(reason) | ResumeError::Failed(reason)) => Some(reason.into()),
@@ -159,6 +163,18 @@ pub(crate) fn proxy_error(id: &SandboxId, port: u16, error: &ProxyError, navigat
     json(status, &ProxyErrorBody { sandbox_id: id.as_str(), message, port, code: status.as_u16(), reason, error_code })
 }
 
+/// An error that concerns a service.
+pub(crate) fn service_error(
+    status: StatusCode,
+    id: &SandboxId,
+    port: u16,
+    message: &str,
+    error_code: &'static str,
+) -> Response<Body> {
+    let (sandbox_id, port, code) = (id.as_str(), Some(port), status.as_u16());
+    json(status, &ProxyErrorBody { sandbox_id, message, port, code, reason: None, error_code })
+}
+
 /// Body of errors that do not concern a sandbox.
 #[derive(Serialize)]
 struct ErrorBody<'a> {
@@ -174,7 +190,12 @@ pub(crate) fn error(status: StatusCode, code: ErrorCode, message: &str) -> Respo
 
 /// The response to a request that the guard rejected.
 pub(crate) fn rejected(rejection: Rejection) -> Response<Body> {
-    error(rejection.status, ErrorCode::InvalidRequest, rejection.message)
+    let mut response = error(rejection.status, ErrorCode::InvalidRequest, rejection.message);
+    if rejection.status == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE {
+        // Pages below the domain can set cookies for all of it, until the console's requests are too large.
+        response.headers_mut().insert(CLEAR_SITE_DATA, HeaderValue::from_static("\"cookies\""));
+    }
+    response
 }
 
 /// The response to a client that sends too many requests.
@@ -264,7 +285,8 @@ fn page(
     response
 }
 
-fn escape(text: &str) -> String {
+/// Text for HTML, also in quoted attributes.
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -176,6 +176,8 @@ mod tests {
             traffic: cabana_types::Traffic::default(),
             in_flight: Arc::default(),
             gone: tokio_util::sync::CancellationToken::new(),
+            since: std::time::Instant::now(),
+            booted: false,
         };
         let (directory, search) = (Directory::default(), LinkSearch::new());
         (0..3 * BATCH).for_each(|n| directory.insert(route(n)));

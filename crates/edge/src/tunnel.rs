@@ -5,20 +5,15 @@ use std::sync::Arc;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::copy_bidirectional_with_sizes;
-use tokio_util::sync::CancellationToken;
 
 use crate::connection::Connection;
+use crate::cuts::Cuts;
 
 /// Buffer of each direction.
 const BUFFER: usize = 16 * 1024;
 
-/// Copies both ways until both are done, the sandbox is gone, or the listener closes.
-pub(crate) async fn copy(
-    client: OnUpgrade,
-    sandbox: OnUpgrade,
-    gone: CancellationToken,
-    connection: Option<Arc<Connection>>,
-) {
+/// Copies both ways until both are done, one of `cuts` fires, or the listener closes.
+pub(crate) async fn copy(client: OnUpgrade, sandbox: OnUpgrade, cuts: Cuts, connection: Option<Arc<Connection>>) {
     // A tunnel is in use until it ends.
     if let Some(connection) = &connection {
         connection.begin();
@@ -32,7 +27,7 @@ pub(crate) async fn copy(
     };
     tokio::select! {
         biased;
-        () = gone.cancelled() => {}
+        () = cuts.cancelled() => {}
         () = closing.cancelled() => {}
         done = copying => match done {
             Ok(Ok((up, down))) => tracing::debug!(up, down, "tunnel closed"),

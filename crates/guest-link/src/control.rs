@@ -73,7 +73,15 @@ impl GuestLink {
         }
     }
 
-    async fn call(
+    /// The last entries of the guest's journal as JSON, within a time. A guest of an earlier version sends all.
+    pub async fn last_of_journal(&self, last: usize, limit: Duration, max_bytes: usize) -> io::Result<Bytes> {
+        match self.call(Method::GET, &format!("{JOURNAL_PATH}?last={last}"), limit, max_bytes).await? {
+            (StatusCode::OK, body) => Ok(body),
+            (status, _) => Err(io::Error::other(format!("status {status}"))),
+        }
+    }
+
+    pub(crate) async fn call(
         &self,
         method: Method,
         path: &str,
@@ -131,7 +139,7 @@ pub async fn bridge(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::net::Ipv4Addr;
     use std::path::PathBuf;
 
@@ -141,7 +149,10 @@ mod tests {
     use super::*;
 
     /// A guest whose control port sends these responses, one per connection; received requests are forwarded.
-    fn guest(dir: &tempfile::TempDir, answers: &[&str]) -> (GuestLink, tokio::sync::mpsc::UnboundedReceiver<String>) {
+    pub(crate) fn guest(
+        dir: &tempfile::TempDir,
+        answers: &[&str],
+    ) -> (GuestLink, tokio::sync::mpsc::UnboundedReceiver<String>) {
         let control = dir.path().join("control");
         let listener = UnixListener::bind(&control).unwrap();
         let answers: Vec<String> = answers.iter().map(ToString::to_string).collect();
@@ -161,7 +172,7 @@ mod tests {
         (GuestLink::Unix { control, traffic: PathBuf::from("/nonexistent"), address: Ipv4Addr::LOCALHOST }, told)
     }
 
-    fn answer(body: &str) -> String {
+    pub(crate) fn answer(body: &str) -> String {
         format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
     }
 

@@ -8,8 +8,12 @@ mod control;
 mod http1;
 mod legacy;
 mod link;
+mod services;
 mod stream;
+mod tools;
 
 pub use control::bridge;
 pub use link::{GuestLink, Port};
+pub use services::OutputQuery;
 pub use stream::Stream;
+pub use tools::ToolCallError;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use cabana_proto::process::ProcessConfig;
-use cabana_types::guest::MAX_JOURNAL_MESSAGE;
+use cabana_types::guest::{MAX_JOURNAL_MESSAGE, TERMINAL_TAG};
 use rustix::process::{Pid, Signal};
 use tokio::sync::{Notify, watch};
 
@@ -14,6 +14,7 @@ use crate::events::signal_name;
 use crate::guest::lock;
 use crate::input::Input;
 use crate::ring::{Budget, Channel, Chunk, Ring};
+use crate::survivors::{self, Ticks};
 
 /// How long one reader may block the others before it is disconnected.
 const STALL: Duration = Duration::from_secs(10);
@@ -54,6 +55,9 @@ struct Output {
     next_reader: u64,
     /// Set when the process has been reaped.
     status: Option<Status>,
+    /// When that was.
+    reaped: Option<Ticks>,
+    reaped_at: Option<Instant>,
     /// Set after that, when all of the output is in the ring.
     complete: bool,
     timed_out: bool,
@@ -69,6 +73,26 @@ pub(crate) enum Next {
     End(Status),
     /// The reader was too slow while other readers waited.
     TooSlow,
+}
+
+/// Result of [`Command::peek`].
+#[derive(Debug)]
+pub(crate) struct Peek {
+    /// Cursor of the first byte of `data`.
+    pub(crate) begin: u64,
+    pub(crate) data: Vec<u8>,
+    /// Set when the process has been reaped.
+    pub(crate) ended: Option<Ended>,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    pub(crate) status: Status,
+    /// Whether all of its output was read from its pipes.
+    pub(crate) complete: bool,
+    /// How long ago it was reaped.
+    pub(crate) ago: Duration,
 }
 
 #[derive(Debug)]
@@ -108,6 +132,8 @@ impl Command {
                 readers: HashMap::new(),
                 next_reader: 0,
                 status: None,
+                reaped: None,
+                reaped_at: None,
                 complete: false,
                 timed_out: false,
             }),
@@ -144,6 +170,16 @@ impl Command {
         let (cursor, missed) = output.ring.begin();
         output.readers.insert(id, Reader { cursor, missed, moved: Instant::now(), cut_off: false });
         (id, self.changed.subscribe())
+    }
+
+    /// How many bytes were dropped before a new reader subscribed. It is then not informed of them by a line.
+    pub(crate) fn take_missed(&self, reader: u64) -> u64 {
+        lock(&self.output).readers.get_mut(&reader).map_or(0, |reader| std::mem::take(&mut reader.missed))
+    }
+
+    /// Whether it is a terminal of a person.
+    pub(crate) fn is_persons_terminal(&self) -> bool {
+        self.input.is_terminal() && self.tag.as_ref().is_some_and(|tag| tag.starts_with(TERMINAL_TAG))
     }
 
     /// Removes a reader, so that the process no longer waits for it.
@@ -221,13 +257,42 @@ impl Command {
 
     /// Records the exit status; called by the reaper.
     pub(crate) fn reaped(&self, status: Status) {
-        lock(&self.output).status = Some(status);
+        let mut output = lock(&self.output);
+        output.status = Some(status);
+        output.reaped = Some(Ticks::now());
+        output.reaped_at = Some(Instant::now());
+        drop(output);
+        self.changed.send_replace(());
         self.pump.notify_one();
     }
 
     /// The exit status, once it has ended.
     pub(crate) fn status(&self) -> Option<Status> {
         lock(&self.output).status
+    }
+
+    /// When its process was reaped.
+    pub(crate) fn reaped_at(&self) -> Option<Ticks> {
+        lock(&self.output).reaped
+    }
+
+    /// Notifications of output and of the end.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// Output from a cursor on, or the newest, without being a reader: the process never waits for who calls this, and output may be
+    /// dropped before it was read.
+    pub(crate) fn peek(&self, after: Option<u64>, max: usize) -> Peek {
+        let output = lock(&self.output);
+        let (begin, data) = output.ring.copy(after, max);
+        let ended = output.status.map(|status| (status, output.complete, output.reaped_at));
+        let ended = ended.map(|(status, complete, at)| Ended {
+            status,
+            complete,
+            ago: at.map_or(Duration::ZERO, |at| at.elapsed()),
+        });
+        Peek { begin, data, ended }
     }
 
     /// Marks the output as complete; called by the pump.
@@ -250,6 +315,15 @@ impl Command {
             return Err(rustix::io::Errno::SRCH);
         }
         rustix::process::kill_process_group(self.pid, signal)
+    }
+
+    /// Signals what is left of the process group after the process itself has ended. `SRCH` if nothing is.
+    pub(crate) fn signal_survivors(&self, signal: Signal) -> rustix::io::Result<()> {
+        let reaped = lock(&self.output).reaped.ok_or(rustix::io::Errno::SRCH)?;
+        match survivors::exist(self.number(), reaped) {
+            true => rustix::process::kill_process_group(self.pid, signal),
+            false => Err(rustix::io::Errno::SRCH),
+        }
     }
 
     /// Kills the command because its deadline has passed.

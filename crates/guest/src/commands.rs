@@ -17,6 +17,7 @@ use crate::journal::Journal;
 use crate::pump;
 use crate::ring::Budget;
 use crate::spawn::Launch;
+use crate::tools::output_file::OutputFile;
 
 /// Maximum number of running commands.
 const MAX_LIVE: usize = 512;
@@ -48,12 +49,14 @@ impl Commands {
         Self::default()
     }
 
-    /// Starts a command and its pump. A quiet one is not logged, and is forgotten when it has ended.
+    /// Starts a command and its pump, which also writes its output to `output`. A quiet one is not logged, and is forgotten
+    /// when it has ended.
     pub(crate) fn start(
         self: &Arc<Self>,
         launch: &Launch<'_>,
         tag: Option<String>,
         quiet: bool,
+        output: Option<OutputFile>,
     ) -> Result<Arc<Command>, ConnectError> {
         self.check_room()?;
         let spawned = launch.start()?;
@@ -61,7 +64,7 @@ impl Commands {
         let command = Arc::new(Command::new(spawned.pid, tag, config, spawned.input, budget, quiet));
         self.add(Arc::clone(&command));
         let [first, second] = spawned.sources;
-        tokio::spawn(pump::run(Arc::clone(self), Arc::clone(&command), first, second));
+        tokio::spawn(pump::run(Arc::clone(self), Arc::clone(&command), [first, second], output));
         Ok(command)
     }
 
@@ -155,7 +158,6 @@ impl Commands {
 
     /// Activity, as reported to the host.
     pub(crate) fn activity(&self) -> Activity {
-        let is_service = |c: &Arc<Command>| c.tag.as_ref().is_some_and(|tag| tag.starts_with(SERVICE_TAG));
         Activity { commands: self.running().iter().filter(|c| !is_service(c)).count() }
     }
 
@@ -172,6 +174,21 @@ impl Commands {
         let live = registry.live.values().find(|c| matches(c, selector));
         let ended = || registry.ended.iter().rev().map(|(_, c)| c).find(|c| matches(c, selector));
         live.or_else(ended).cloned().ok_or_else(|| not_found(selector))
+    }
+
+    /// The latest command with a tag, running or ended.
+    pub(crate) fn tagged(&self, tag: &str) -> Option<Arc<Command>> {
+        let registry = lock(&self.registry);
+        let has_tag = |c: &&Arc<Command>| c.tag.as_deref() == Some(tag);
+        let live = registry.live.values().filter(has_tag).max_by_key(|c| c.number());
+        live.or_else(|| registry.ended.iter().rev().map(|(_, c)| c).find(has_tag)).cloned()
+    }
+
+    /// Services, running or ended.
+    pub(crate) fn services(&self) -> Vec<Arc<Command>> {
+        let registry = lock(&self.registry);
+        let all = registry.live.values().chain(registry.ended.iter().map(|(_, c)| c));
+        all.filter(|c| is_service(c)).cloned().collect()
     }
 
     /// Kills all commands; used on shutdown.
@@ -197,6 +214,10 @@ impl Drop for LingerPermit {
     fn drop(&mut self) {
         self.0.lingering.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+fn is_service(command: &Command) -> bool {
+    command.tag.as_ref().is_some_and(|tag| tag.starts_with(SERVICE_TAG))
 }
 
 fn required(selector: Option<&ProcessSelector>) -> Result<&Selector, ConnectError> {

@@ -2,16 +2,18 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use async_compression::Level;
 use async_compression::tokio::bufread::GzipEncoder;
 use bytes::Bytes;
+use cabana_types::guest::tools::MEDIA_TYPE_HEADER;
 use futures_util::Stream;
 use http::header::{
-    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderName,
-    HeaderValue, LAST_MODIFIED, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
+    HeaderName, HeaderValue, LAST_MODIFIED, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, Response, StatusCode};
 use tokio_util::io::{ReaderStream, StreamReader};
@@ -21,10 +23,13 @@ use crate::error::Problem;
 use crate::open::{self, NotReadable, Readable};
 use crate::range::{self, Part};
 use crate::reply::{self, Body};
+use crate::tools::{media, sha256};
 
 /// Files up to this size are read at once; for pseudo files this is the only way to get their length.
 const SMALL: u64 = 64 << 10;
 const CHUNK: usize = 256 << 10;
+/// Files that are read at once for their digest.
+const MAX_DIGEST: u64 = 8 << 20;
 /// Below this, compressing costs more than it saves.
 const WORTH_GZIP: usize = 1024;
 
@@ -36,17 +41,38 @@ struct Opened {
     complete: bool,
     size: u64,
     modified: i64,
+    /// The SHA-256 of the whole file, in quotes.
+    etag: Option<String>,
+    image: Option<&'static str>,
 }
 
 /// Handles a download.
 pub(crate) async fn serve(path: PathBuf, headers: &HeaderMap) -> Result<Response<Body>, Problem> {
     let name = path.clone();
-    let mut opened = blocking::run(move || start(&path)).await?;
+    let readable = blocking::run(move || open_file(&path)).await?;
+    serve_opened(readable, name, headers, None).await
+}
+
+/// Handles the download of a file that is open already. One of up to `digest` bytes gets an `ETag`.
+pub(crate) async fn serve_opened(
+    readable: Readable,
+    path: PathBuf,
+    headers: &HeaderMap,
+    digest: Option<u64>,
+) -> Result<Response<Body>, Problem> {
+    let name = path.clone();
+    let mut opened = blocking::run(move || start(readable, &path, digest)).await?;
     if opened.complete {
         opened.size = opened.head.len() as u64;
     }
     let mut response = reply::empty(StatusCode::OK);
     describe(response.headers_mut(), &name, opened.modified);
+    if let Some(etag) = &opened.etag {
+        set(response.headers_mut(), ETAG, etag);
+    }
+    if let Some(image) = opened.image {
+        response.headers_mut().insert(MEDIA_TYPE_HEADER, HeaderValue::from_static(image));
+    }
     if range::is_unmodified(headers, opened.modified) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         return Ok(response);
@@ -65,7 +91,7 @@ pub(crate) async fn serve(path: PathBuf, headers: &HeaderMap) -> Result<Response
         return Ok(response);
     }
     response.headers_mut().insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    let (first, length) = match range::part(headers, opened.size, opened.modified) {
+    let (first, length) = match range::part(headers, opened.size, opened.modified, opened.etag.as_deref()) {
         Part::Whole => (0, opened.size),
         Part::Range(first, last) => {
             *response.status_mut() = StatusCode::PARTIAL_CONTENT;
@@ -93,20 +119,37 @@ pub(crate) async fn serve(path: PathBuf, headers: &HeaderMap) -> Result<Response
     Ok(response)
 }
 
-fn start(path: &Path) -> Result<Opened, Problem> {
-    let Readable { mut file, size, modified } = open::readable(path).map_err(|refusal| match refusal {
+fn open_file(path: &Path) -> Result<Readable, Problem> {
+    open::readable(path).map_err(|refusal| match refusal {
         NotReadable::Io(cause) if cause.kind() == io::ErrorKind::NotFound => {
             Problem::not_found(format!("path '{}' does not exist", path.display()))
         }
         NotReadable::Io(cause) => Problem::io("open", path, &cause),
         other => Problem::bad_request(format!("path '{}' {other}", path.display())),
-    })?;
+    })
+}
+
+fn start(readable: Readable, path: &Path, digest: Option<u64>) -> Result<Opened, Problem> {
+    let Readable { mut file, size, modified } = readable;
+    let failed = |e: io::Error| Problem::io("read", path, &e);
+    // Read before the digest is known, so that it is that of the bytes that are sent.
+    let small = digest.unwrap_or_default().clamp(SMALL, MAX_DIGEST);
     let mut head = Vec::new();
-    if size <= SMALL {
-        (&mut file).take(SMALL + 1).read_to_end(&mut head).map_err(|e| Problem::io("read", path, &e))?;
+    if size <= small {
+        (&mut file).take(small + 1).read_to_end(&mut head).map_err(failed)?;
     }
-    let complete = size <= SMALL && head.len() as u64 <= SMALL;
-    Ok(Opened { file, head, complete, size, modified })
+    let complete = size <= small && head.len() as u64 <= small;
+    let mut first = [0; 512];
+    let image = match digest {
+        None => None,
+        Some(_) if !head.is_empty() => media::image(head.get(..512).unwrap_or(&head)),
+        Some(_) => {
+            let count = file.read_at(&mut first, 0).map_err(failed)?;
+            media::image(first.get(..count).unwrap_or_default())
+        }
+    };
+    let etag = (complete && digest.is_some()).then(|| format!("\"{}\"", sha256(&head)));
+    Ok(Opened { file, head, complete, size, modified, etag, image })
 }
 
 async fn seek(opened: Opened, to: u64) -> Result<Opened, Problem> {

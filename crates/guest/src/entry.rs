@@ -12,6 +12,10 @@ use rustix::fs::{Mode, OFlags};
 use crate::users::Names;
 use crate::{metadata, open, path};
 
+/// The least size of a directory: a block, as on ext4. On btrfs and overlay the kernel says 0 for an empty one, and
+/// clients take that for missing.
+const DIRECTORY_SIZE: u64 = 4096;
+
 /// Reads a path's metadata. For a symbolic link, type and mode are those of its target.
 pub(crate) fn stat(at: &Path, names: &Names) -> io::Result<EntryInfo> {
     let own = std::fs::symlink_metadata(at)?;
@@ -23,11 +27,12 @@ pub(crate) fn stat(at: &Path, names: &Names) -> io::Result<EntryInfo> {
     } else {
         (kind_of(&own), own.mode(), None)
     };
+    let size = if own.is_dir() { own.len().max(DIRECTORY_SIZE) } else { own.len() };
     Ok(EntryInfo {
         name: path::name(at),
         r#type: kind.into(),
         path: at.to_string_lossy().into_owned(),
-        size: i64::try_from(own.len()).unwrap_or(i64::MAX),
+        size: i64::try_from(size).unwrap_or(i64::MAX),
         mode: mode & 0o7777,
         permissions: permissions(&own),
         owner: names.user(own.uid()),
@@ -115,5 +120,14 @@ mod tests {
         assert_eq!(dangling.r#type, FileType::FILE_TYPE_SYMLINK);
         assert_eq!(dangling.symlink_target.as_deref(), Some("nothing"));
         assert!(stat(&dir.path().join("missing"), &names).is_err());
+    }
+
+    #[test]
+    fn an_empty_directory_has_a_size() {
+        // Sizes of directories depend on the file system: this one says 0.
+        let names = Names::read();
+        let empty = Path::new("/proc/self/task");
+        assert_eq!(std::fs::metadata(empty).unwrap().len(), 0);
+        assert_eq!(stat(empty, &names).unwrap().size, 4096);
     }
 }

@@ -78,6 +78,12 @@ impl Problem {
     }
 }
 
+impl From<cabana_form::Malformed> for Problem {
+    fn from(malformed: cabana_form::Malformed) -> Self {
+        Self::bad_request(malformed.to_string())
+    }
+}
+
 /// Whether the disk is full or the quota exceeded.
 pub(crate) fn is_full(cause: &io::Error) -> bool {
     matches!(cause.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))

@@ -208,8 +208,19 @@ pub(crate) fn subscribe(
     owner: bool,
 ) -> ServiceStream<Event> {
     let (reader, changes) = command.subscribe();
+    stream(Subscription { command, reader, changes, started: false, ended: false, keepalive, deadline, owner })
+}
+
+/// Subscribes to a terminal, and returns how many bytes of its output are no longer kept.
+pub(crate) fn subscribe_to_terminal(command: Arc<Command>, keepalive: Duration) -> (u64, ServiceStream<Event>) {
+    let (reader, changes) = command.subscribe();
+    let (missed, deadline) = (command.take_missed(reader), None);
     let subscription =
-        Subscription { command, reader, changes, started: false, ended: false, keepalive, deadline, owner };
+        Subscription { command, reader, changes, started: false, ended: false, keepalive, deadline, owner: false };
+    (missed, stream(subscription))
+}
+
+fn stream(subscription: Subscription) -> ServiceStream<Event> {
     Box::pin(futures_util::stream::unfold(subscription, |mut subscription| async move {
         let item = subscription.next().await?;
         Some((item, subscription))

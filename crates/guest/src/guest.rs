@@ -1,6 +1,7 @@
 //! State of the daemon: settings that the host may change, commands and watchers.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -41,6 +42,8 @@ pub(crate) struct Totals {
 
 /// State of the daemon.
 pub(crate) struct Guest {
+    /// Differs after each start of the daemon.
+    pub(crate) boot: String,
     settings: Mutex<Settings>,
     pub(crate) commands: Arc<Commands>,
     /// The template's start and ready commands.
@@ -60,7 +63,10 @@ impl Guest {
             ("E2B_TEMPLATE_ID".to_owned(), config.template_id),
         ]);
         env.extend(config.env_vars);
+        // The standard library seeds each of them at random.
+        let random = || RandomState::new().build_hasher().finish();
         Self {
+            boot: format!("{:016x}{:016x}", random(), random()),
             settings: Mutex::new(Settings {
                 access_token: config.access_token.filter(|t| !t.expose().is_empty()),
                 env,

@@ -23,9 +23,10 @@ impl Journal {
         self.note("warn", pid, message);
     }
 
-    /// All entries that are kept.
-    pub(crate) fn entries(&self) -> Vec<JournalEntry> {
-        lock(&self.0).iter().cloned().collect()
+    /// The last entries, at most so many.
+    pub(crate) fn last(&self, most: usize) -> Vec<JournalEntry> {
+        let entries = lock(&self.0);
+        entries.iter().skip(entries.len().saturating_sub(most)).cloned().collect()
     }
 
     fn note(&self, level: &str, pid: Option<u32>, mut message: String) {
@@ -64,10 +65,11 @@ mod tests {
         for number in 0..2000u32 {
             journal.info(Some(number), "ž".repeat(300));
         }
-        let entries = journal.entries();
+        let entries = journal.last(usize::MAX);
         assert_eq!(entries.len(), MAX_JOURNAL_ENTRIES);
         assert_eq!(entries.last().unwrap().pid, Some(1999));
         assert!(entries.iter().all(|e| e.message.len() <= MAX_JOURNAL_MESSAGE && e.message.ends_with('…')));
         assert!(entries.is_sorted_by_key(|e| e.at));
+        assert_eq!(journal.last(2).iter().map(|e| e.pid).collect::<Vec<_>>(), [Some(1998), Some(1999)]);
     }
 }

@@ -28,6 +28,18 @@ pub(crate) fn open(path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd
     Ok(rustix::fs::openat(CWD, path, flags, mode)?)
 }
 
+/// Opens a relative path below a directory, without following any link.
+pub(crate) fn open_below(directory: &OwnedFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+    if !WITHOUT_OPENAT2.load(Ordering::Relaxed) {
+        match beneath::open(directory, path, flags, Mode::empty(), Resolve::NoLinks) {
+            Err(Errno::NOSYS) => WITHOUT_OPENAT2.store(true, Ordering::Relaxed),
+            opened => return Ok(opened?),
+        }
+    }
+    Ok(rustix::fs::openat(directory, path, flags | OFlags::NOFOLLOW, Mode::empty())?)
+}
+
 /// A regular file that was opened for reading.
 pub(crate) struct Readable {
     /// The file, positioned at its start.
@@ -96,7 +108,8 @@ pub(crate) fn is_kernel_made(fd: &OwnedFd) -> bool {
     rustix::fs::fstatfs(fd).is_ok_and(|fs| matches!(fs.f_type, libc::PROC_SUPER_MAGIC | SYSFS | CGROUP | CGROUP2))
 }
 
-fn is_own_proc(fd: &OwnedFd) -> bool {
+/// Whether the file is in the part of `/proc` that is about the daemon.
+pub(crate) fn is_own_proc(fd: &OwnedFd) -> bool {
     if !is_kernel_made(fd) {
         return false;
     }

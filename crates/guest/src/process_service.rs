@@ -9,6 +9,7 @@ use cabana_proto::process::{
     ProcessInfo, ProcessInput, SendInputRequest, SendInputResponse, SendSignalRequest, SendSignalResponse, Signal,
     StartRequest, StartResponse, StreamInputRequest, StreamInputResponse, UpdateRequest, UpdateResponse,
 };
+use cabana_types::guest::{DROPPED_HEADER, TERMINAL_HEADER};
 use connectrpc::{
     ConnectError, Encodable, InboundStream, RequestContext, Response, ServiceRequest, ServiceResult, ServiceStream,
 };
@@ -19,18 +20,25 @@ use crate::command::Command;
 use crate::events::{self, keepalive_interval};
 use crate::guest::Guest;
 use crate::input::{InputError, Kind};
+use crate::services::MAX_TAG;
 use crate::spawn::Launch;
-use crate::{auth, pty};
-
-const MAX_TAG: usize = 256;
+use crate::tools::output_file::OutputFile;
+use crate::{auth, blocking, pty};
 
 pub(crate) struct ProcessService {
     guest: Arc<Guest>,
+    /// Whether callers are the host itself, which may have output written to a file.
+    for_host: bool,
 }
 
 impl ProcessService {
     pub(crate) fn new(guest: Arc<Guest>) -> Self {
-        Self { guest }
+        Self { guest, for_host: false }
+    }
+
+    /// The service on the control socket.
+    pub(crate) fn for_host(guest: Arc<Guest>) -> Self {
+        Self { guest, for_host: true }
     }
 
     /// Starts a command, and kills it when its deadline passes.
@@ -40,6 +48,7 @@ impl ProcessService {
         }
         let config = request.process.into_option().unwrap_or_default();
         let account = auth::account(&self.guest, ctx.headers())?;
+        let output = if self.for_host { OutputFile::asked_for(ctx.headers(), &account)? } else { None };
         let settings = self.guest.settings().clone();
         let launch = Launch {
             config: &config,
@@ -48,7 +57,7 @@ impl ProcessService {
             pty: request.pty.as_option(),
             stdin: request.stdin.unwrap_or(true),
         };
-        let command = self.guest.commands.start(&launch, request.tag, false)?;
+        let command = self.guest.commands.start(&launch, request.tag, false, output)?;
         if let Some(deadline) = ctx.deadline() {
             let command = Arc::clone(&command);
             tokio::spawn(async move {
@@ -94,8 +103,16 @@ impl Process for ProcessService {
     ) -> ServiceResult<ServiceStream<impl Encodable<ConnectResponse> + Send + use<>>> {
         let request = request.to_owned_message();
         let command = self.guest.commands.find(request.process.as_option())?;
+        let keepalive = keepalive_interval(ctx.headers());
+        if self.for_host && ctx.header(TERMINAL_HEADER).is_some() {
+            if !command.is_persons_terminal() {
+                return Err(ConnectError::not_found("the process is not a terminal"));
+            }
+            let (dropped, events) = events::subscribe_to_terminal(command, keepalive);
+            return Ok(Response::new(events).with_header(DROPPED_HEADER, dropped));
+        }
         let deadline = ctx.deadline().map(Instant::from_std);
-        Response::ok(events::subscribe(command, keepalive_interval(ctx.headers()), deadline, false))
+        Response::ok(events::subscribe(command, keepalive, deadline, false))
     }
 
     async fn update<'a>(
@@ -154,13 +171,26 @@ impl Process for ProcessService {
         request: ServiceRequest<'_, SendSignalRequest>,
     ) -> ServiceResult<impl Encodable<SendSignalResponse> + Send + use<'a>> {
         let request = request.to_owned_message();
-        let command = self.guest.commands.find_running(request.process.as_option())?;
+        let running = self.guest.commands.find_running(request.process.as_option());
         let signal = match request.signal.as_known() {
             Some(Signal::SIGNAL_SIGKILL) => rustix::process::Signal::KILL,
             Some(Signal::SIGNAL_SIGTERM) => rustix::process::Signal::TERM,
             _ => return Err(ConnectError::invalid_argument("signal must be SIGNAL_SIGTERM or SIGNAL_SIGKILL")),
         };
-        match command.signal(signal) {
+        let signalled = match running {
+            Ok(command) => command.signal(signal),
+            // For clients what has ended is not found. The host may also end what it has left behind.
+            Err(refusal) if !self.for_host => return Err(refusal),
+            Err(refusal) => {
+                let Ok(ended) = self.guest.commands.find(request.process.as_option()) else { return Err(refusal) };
+                let signalled = blocking::run(move || Ok::<_, ConnectError>(ended.signal_survivors(signal))).await?;
+                if signalled == Err(rustix::io::Errno::SRCH) {
+                    return Err(refusal);
+                }
+                signalled
+            }
+        };
+        match signalled {
             Err(rustix::io::Errno::SRCH) => Err(ConnectError::not_found("the process has ended")),
             Err(cause) => Err(ConnectError::internal(format!("cannot signal the process: {cause}"))),
             Ok(()) => Response::ok(SendSignalResponse::default()),

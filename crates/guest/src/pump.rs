@@ -13,6 +13,7 @@ use crate::command::Command;
 use crate::commands::Commands;
 use crate::input::RegisteredFd;
 use crate::ring::{Channel, Chunk};
+use crate::tools::output_file::OutputFile;
 
 const PIPE_CHUNK: usize = 32 << 10;
 const PTY_CHUNK: usize = 16 << 10;
@@ -65,12 +66,20 @@ async fn read(source: Option<&Source>) -> Option<Chunk> {
     }
 }
 
+/// Waits until the file takes more output, if it is being written.
+async fn settled(output: Option<&mut OutputFile>) {
+    match output {
+        Some(output) if output.is_busy() => output.settle().await,
+        _ => std::future::pending().await,
+    }
+}
+
 /// Runs until the command has ended and its output is complete.
 pub(crate) async fn run(
     commands: Arc<Commands>,
     command: Arc<Command>,
-    mut first: Option<Source>,
-    mut second: Option<Source>,
+    [mut first, mut second]: [Option<Source>; 2],
+    mut output: Option<OutputFile>,
 ) {
     // Bytes in the pipes when the process ended; anything beyond was written by background processes.
     let mut owed: Option<(u64, Instant)> = None;
@@ -108,9 +117,13 @@ pub(crate) async fn run(
                 chunk
             }
             () = command.pump.notified() => None,
+            () = settled(output.as_mut()) => None,
             () = sleep_until(grace.unwrap_or_else(Instant::now)), if grace.is_some() => break,
         };
         if let Some(chunk) = chunk {
+            if let Some(output) = &mut output {
+                output.write(&chunk.data).await;
+            }
             if let Some((left, end)) = &mut owed {
                 *left = left.saturating_sub(chunk.data.len() as u64);
                 if *left == 0 && Instant::now() >= *end {
@@ -122,6 +135,9 @@ pub(crate) async fn run(
             // Alternate, so that neither stream starves the other.
             std::mem::swap(&mut first, &mut second);
         }
+    }
+    if let Some(output) = output {
+        output.finish().await;
     }
     command.complete();
     commands.ended(&command);

@@ -13,11 +13,12 @@ pub(crate) enum Part {
     Unsatisfiable,
 }
 
-/// Parses `Range`. Multiple ranges and malformed values are ignored, as the standard allows. `modified` is the file's
-/// modification time for `If-Range`.
-pub(crate) fn part(headers: &HeaderMap, size: u64, modified: i64) -> Part {
+/// Parses `Range`. Multiple ranges and malformed values are ignored, as the standard allows. `modified` and `etag` are the file's, for
+/// `If-Range`.
+pub(crate) fn part(headers: &HeaderMap, size: u64, modified: i64, etag: Option<&str>) -> Part {
     let Some(text) = single(headers, &RANGE).and_then(|v| v.trim().strip_prefix("bytes=")) else { return Part::Whole };
     if let Some(condition) = single(headers, &IF_RANGE)
+        && Some(condition) != etag
         && seconds(condition) != Some(modified)
     {
         return Part::Whole;
@@ -115,8 +116,12 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(RANGE, HeaderValue::from_static("bytes=1-2"));
         headers.insert(IF_RANGE, HeaderValue::from_static("Thu, 01 Jan 1970 00:00:10 GMT"));
-        assert_eq!(part(&headers, 10, 10), Part::Range(1, 2));
-        assert_eq!(part(&headers, 10, 11), Part::Whole);
+        assert_eq!(part(&headers, 10, 10, None), Part::Range(1, 2));
+        assert_eq!(part(&headers, 10, 11, None), Part::Whole);
+        headers.insert(IF_RANGE, HeaderValue::from_static("\"ab\""));
+        assert_eq!(part(&headers, 10, 10, Some("\"ab\"")), Part::Range(1, 2));
+        assert_eq!(part(&headers, 10, 10, Some("\"cd\"")), Part::Whole);
+        assert_eq!(part(&headers, 10, 10, None), Part::Whole);
     }
 
     #[test]

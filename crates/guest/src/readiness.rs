@@ -205,7 +205,7 @@ fn launch(guest: &Arc<Guest>, words: &[String], tag: &str, quiet: bool) -> Resul
     let settings = guest.settings().clone();
     let account = users::find_or_root(&settings.default_user);
     let launch = Launch { config: &config, account: &account, settings: &settings, pty: None, stdin: false };
-    guest.commands.start(&launch, Some(tag.to_owned()), quiet)
+    guest.commands.start(&launch, Some(tag.to_owned()), quiet, None)
 }
 
 /// Logs every line of the start command's output, and returns its exit status.

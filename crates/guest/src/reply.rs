@@ -37,7 +37,11 @@ pub(crate) fn empty(status: StatusCode) -> Response<Body> {
 
 /// A JSON response.
 pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response<Body> {
-    let text = serde_json::to_vec(value).unwrap_or_else(|_| b"null".to_vec());
+    json_text(status, serde_json::to_vec(value).unwrap_or_else(|_| b"null".to_vec()))
+}
+
+/// A JSON response that is text already.
+pub(crate) fn json_text(status: StatusCode, text: Vec<u8>) -> Response<Body> {
     let mut response = Response::new(bytes(text));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -8,6 +8,11 @@ use bytes::Bytes;
 use cabana_body_drain::TrackedBody;
 use cabana_proto::filesystem::{FILESYSTEM_SERVICE_NAME, FilesystemServer};
 use cabana_proto::process::{PROCESS_SERVICE_NAME, ProcessServer};
+use cabana_types::guest::services::{END_PATH, LISTENING_PATH, OUTPUT_PATH};
+use cabana_types::guest::tools::{
+    DIRECTORY_PATH, DOWNLOAD_PATH, EDIT_PATH, FIND_PATH, GREP_PATH, LIST_PATH, MOVE_PATH, PORTS_PATH, READ_PATH,
+    STAT_PATH,
+};
 use cabana_types::guest::{
     ACTIVITY_PATH, BRIDGE_PATH, HEALTH_PATH, INIT_PATH, JOURNAL_PATH, READY_PATH, STOP_PATH, TRUST_PATH, Trust,
 };
@@ -31,12 +36,14 @@ use crate::reply::{self, Body};
 use crate::signature::{self, Operation};
 use crate::upload::Upload;
 use crate::users::{self, Account};
-use crate::{blocking, bridge, compose, download, init, metrics, path, stop};
+use crate::{blocking, bridge, compose, download, init, metrics, path, services, stop, tools};
 
 /// Limit on one RPC message; larger data goes through `/files`.
 const MAX_MESSAGE: usize = 8 << 20;
 /// Limit on the body of `/init` and `/files/compose`.
 const MAX_JSON: usize = 2 << 20;
+/// Limit on the body of `/edit`: files of some 16 MiB together.
+const MAX_EDIT: usize = 24 << 20;
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 const REFUSED: &str = "unauthorized access, please provide a valid access token or method signing if supported";
 
@@ -55,6 +62,8 @@ pub(crate) enum Origin {
 pub(crate) struct Routes {
     guest: Arc<Guest>,
     process: ConnectRpcService<ProcessServer<ProcessService>>,
+    /// The same for the host, which may ask for more.
+    host_process: ConnectRpcService<ProcessServer<ProcessService>>,
     filesystem: ConnectRpcService<FilesystemServer<FilesystemService>>,
 }
 
@@ -62,10 +71,12 @@ impl Routes {
     pub(crate) fn new(guest: Arc<Guest>) -> Self {
         let limits = Limits::default().with_max_request_body_size(MAX_MESSAGE).with_max_message_size(MAX_MESSAGE);
         let process = ProcessServer::new(ProcessService::new(Arc::clone(&guest)));
+        let host_process = ProcessServer::new(ProcessService::for_host(Arc::clone(&guest)));
         let filesystem = FilesystemServer::new(FilesystemService::new(Arc::clone(&guest)));
         Self {
             guest,
             process: ConnectRpcService::new(process).with_limits(limits),
+            host_process: ConnectRpcService::new(host_process).with_limits(limits),
             filesystem: ConnectRpcService::new(filesystem).with_limits(limits),
         }
     }
@@ -90,7 +101,7 @@ impl Routes {
             return self.control(request).await;
         }
         let path = request.uri().path();
-        let service = path.strip_prefix('/').and_then(|p| p.split_once('/')).map_or("", |(service, _)| service);
+        let service = service_of(path);
         let is_rpc = [PROCESS_SERVICE_NAME, FILESYSTEM_SERVICE_NAME].contains(&service);
         if let Err(problem) = self.authorize(&request) {
             if !is_rpc {
@@ -100,7 +111,7 @@ impl Routes {
             return Ok(refusal.into_http_response(request.headers()).map(rpc_body));
         }
         if service == PROCESS_SERVICE_NAME {
-            return Ok(self.process.clone().oneshot(request).await.map_or_else(|e| match e {}, |r| r.map(rpc_body)));
+            return Ok(call(&self.process, request).await);
         }
         if service == FILESYSTEM_SERVICE_NAME {
             return Ok(self.filesystem.clone().oneshot(request).await.map_or_else(|e| match e {}, |r| r.map(rpc_body)));
@@ -142,6 +153,9 @@ impl Routes {
 
     /// Routes of the control socket. They need no token: only the host can connect.
     async fn control(&self, request: Request<TrackedBody>) -> Result<Response<Body>, Problem> {
+        if service_of(request.uri().path()) == PROCESS_SERVICE_NAME {
+            return Ok(call(&self.host_process, request).await);
+        }
         match (request.method().as_str(), request.uri().path()) {
             ("GET", HEALTH_PATH) => Ok(reply::empty(StatusCode::NO_CONTENT)),
             ("POST", INIT_PATH) => {
@@ -149,7 +163,10 @@ impl Routes {
                 change.apply(&mut self.guest.settings());
                 Ok(reply::empty(StatusCode::NO_CONTENT))
             }
-            ("GET", JOURNAL_PATH) => Ok(reply::json(StatusCode::OK, &self.guest.commands.journal.entries())),
+            ("GET", JOURNAL_PATH) => {
+                let last = query(&request)?.get("last").and_then(|last| last.parse().ok()).unwrap_or(usize::MAX);
+                Ok(reply::json(StatusCode::OK, &self.guest.commands.journal.last(last)))
+            }
             ("GET", BRIDGE_PATH) => {
                 let query = query(&request)?;
                 bridge::serve(request, &query).await
@@ -172,6 +189,24 @@ impl Routes {
                     false => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the certificate was not installed")),
                 }
             }
+            ("GET", PORTS_PATH) => Ok(tools::answer_ports(&self.guest).await),
+            ("GET", OUTPUT_PATH) => services::answer_output(&self.guest, &query(&request)?).await,
+            ("GET", LISTENING_PATH) => services::answer_listening(&self.guest, &query(&request)?).await,
+            ("POST", END_PATH) => services::answer_end(&self.guest, &query(&request)?).await,
+            ("POST", READ_PATH) => self.tool(tools::Request::Read(json_body(request, false).await?)).await,
+            ("POST", STAT_PATH) => self.tool(tools::Request::Stat(json_body(request, false).await?)).await,
+            ("GET", DOWNLOAD_PATH) => {
+                let query = query(&request)?;
+                let (path, archive) = (query.get("path").unwrap_or_default(), query.get("archive") == Some("true"));
+                let digest = query.get("digest").and_then(|most| most.parse().ok());
+                tools::answer_download(&self.guest, path, archive, digest, request.headers()).await
+            }
+            ("POST", LIST_PATH) => self.tool(tools::Request::List(json_body(request, false).await?)).await,
+            ("POST", GREP_PATH) => self.tool(tools::Request::Grep(json_body(request, false).await?)).await,
+            ("POST", FIND_PATH) => self.tool(tools::Request::Find(json_body(request, false).await?)).await,
+            ("POST", MOVE_PATH) => self.tool(tools::Request::Move(json_body(request, false).await?)).await,
+            ("POST", DIRECTORY_PATH) => self.tool(tools::Request::NewDirectory(json_body(request, false).await?)).await,
+            ("POST", EDIT_PATH) => self.tool(tools::Request::Edit(json_up_to(request, false, MAX_EDIT).await?)).await,
             ("POST", STOP_PATH) => {
                 self.guest.preparation.give_up();
                 stop::all_processes().await;
@@ -179,6 +214,10 @@ impl Routes {
             }
             _ => Err(no_route()),
         }
+    }
+
+    async fn tool(&self, request: tools::Request) -> Result<Response<Body>, Problem> {
+        Ok(tools::answer(&self.guest, request).await)
     }
 
     async fn download(&self, request: &Request<TrackedBody>) -> Result<Response<Body>, Problem> {
@@ -225,6 +264,18 @@ impl Routes {
     }
 }
 
+/// The service that a path names, if it is one of an RPC.
+fn service_of(path: &str) -> &str {
+    path.strip_prefix('/').and_then(|p| p.split_once('/')).map_or("", |(service, _)| service)
+}
+
+async fn call(
+    process: &ConnectRpcService<ProcessServer<ProcessService>>,
+    request: Request<TrackedBody>,
+) -> Response<Body> {
+    process.clone().oneshot(request).await.map_or_else(|e| match e {}, |r| r.map(rpc_body))
+}
+
 fn rpc_body(body: connectrpc::service::ConnectRpcBody) -> Body {
     body.map_err(|never| match never {}).boxed_unsync()
 }
@@ -251,11 +302,19 @@ async fn json_body<T: DeserializeOwned + Default>(
     request: Request<TrackedBody>,
     may_be_empty: bool,
 ) -> Result<T, Problem> {
-    let body = tokio::time::timeout(BODY_PATIENCE, Limited::new(request.into_body(), MAX_JSON).collect()).await;
+    json_up_to(request, may_be_empty, MAX_JSON).await
+}
+
+async fn json_up_to<T: DeserializeOwned + Default>(
+    request: Request<TrackedBody>,
+    may_be_empty: bool,
+    limit: usize,
+) -> Result<T, Problem> {
+    let body = tokio::time::timeout(BODY_PATIENCE, Limited::new(request.into_body(), limit).collect()).await;
     let body = body.map_err(|_| Problem::new(StatusCode::REQUEST_TIMEOUT, "timed out reading the request body"))?;
     let bytes: Bytes = body
         .map_err(|cause| match cause.downcast::<http_body_util::LengthLimitError>() {
-            Ok(_) => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {MAX_JSON} bytes")),
+            Ok(_) => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {limit} bytes")),
             Err(cause) => Problem::bad_request(format!("the request body is incomplete: {cause}")),
         })?
         .to_bytes();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_compression::tokio::bufread::GzipDecoder;
 use cabana_body_drain::TrackedBody;
+use cabana_form::Form;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, Response, StatusCode};
@@ -13,12 +14,13 @@ use serde::Serialize;
 use tokio_util::io::{ReaderStream, StreamReader};
 
 use crate::error::Problem;
-use crate::form::{Form, Pieces};
 use crate::metadata::{self, Metadata};
 use crate::reply::{self, Body};
 use crate::sink::{self, Target};
 use crate::users::Account;
 use crate::{blocking, path};
+
+type Pieces = cabana_form::Pieces<Problem>;
 
 /// Idle timeout of an upload.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -89,7 +91,7 @@ impl Upload {
         Ok(vec![Written::new(&path, metadata)])
     }
 
-    async fn receive_form(self, mut form: Form, metadata: Metadata) -> Result<Vec<Written>, Problem> {
+    async fn receive_form(self, mut form: Form<Problem>, metadata: Metadata) -> Result<Vec<Written>, Problem> {
         let mut written: Vec<Written> = Vec::new();
         while let Some(part) = form.part().await? {
             if part.name.as_deref() != Some("file") {

@@ -77,7 +77,8 @@ impl<B: Body + 'static> Sender<B> {
     }
 }
 
-/// Starts HTTP/1.1 on a stream that `head` made. The caller drives the connection.
+/// Starts HTTP/1.1 on a stream that `head` made. The caller drives the connection. Names of headers are sent as they were
+/// received with HTTP/1.1, others with capitals (`Content-Type`): some servers know only these.
 pub async fn handshake<T, B>(io: Bounded<T>, head: Head) -> io::Result<(Sender<B>, Connection<TokioIo<Bounded<T>>, B>)>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -87,6 +88,7 @@ where
 {
     let mut builder = Builder::new();
     builder.max_buf_size(MAX_BUFFER).max_headers(MAX_HEADERS);
+    builder.preserve_header_case(true).title_case_headers(true);
     handshake_with(&builder, io, head).await
 }
 

@@ -2,10 +2,11 @@
 //! has its own hierarchy; a version 2 hierarchy without controllers may be mounted too, and can kill a whole group.
 
 mod freezer;
+pub mod io;
 mod totals;
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -29,6 +30,8 @@ pub struct Cgroups {
     homes: Vec<(String, PathBuf)>,
     /// Whether limits are set with version 2.
     unified: bool,
+    /// Limits of reads and writes, if the operator set any.
+    io: Option<io::Io>,
 }
 
 /// Resource usage of a sandbox's cgroup.
@@ -53,7 +56,9 @@ impl Cgroups {
     pub fn open(name: &str) -> Result<Self, Error> {
         let mounts =
             fs::read_to_string("/proc/self/mountinfo").map_err(at("read", Path::new("/proc/self/mountinfo")))?;
-        let cgroups = Self::find(&mounts, name, |path| fs::read_to_string(path).unwrap_or_default())?;
+        let mut cgroups = Self::find(&mounts, name, |path| fs::read_to_string(path).unwrap_or_default())?;
+        let left = io::left_v1(name).filter(|_| !cgroups.unified);
+        cgroups.homes.extend(left.map(|home| (io::BLKIO.to_owned(), home)));
         for (controller, home) in &cgroups.homes {
             if controller.is_empty() && cgroups.unified {
                 enable_controllers(home.parent().unwrap_or(home));
@@ -91,7 +96,7 @@ impl Cgroups {
         if let Some(root) = &v2 {
             let controllers = read(&root.join("cgroup.controllers"));
             if ["cpu", "memory", "pids"].iter().all(|c| controllers.split_ascii_whitespace().any(|have| have == *c)) {
-                return Ok(Self { homes: vec![(String::new(), root.join(name))], unified: true });
+                return Ok(Self { homes: vec![(String::new(), root.join(name))], unified: true, io: None });
             }
         }
         for needed in V1_CONTROLLERS {
@@ -106,7 +111,7 @@ impl Cgroups {
             Some(root) => v1.push((String::new(), root.join(name))),
             None => v1.extend(freezer),
         }
-        Ok(Self { homes: v1, unified: false })
+        Ok(Self { homes: v1, unified: false, io: None })
     }
 
     /// The version that limits are set with.
@@ -128,7 +133,7 @@ impl Cgroups {
             .map(|(controller, home)| CgroupDir {
                 shown_as: controller.clone(),
                 path: home.join(id.as_str()),
-                visible: self.unified || !controller.is_empty(),
+                visible: self.unified || !["", io::BLKIO].contains(&controller.as_str()),
             })
             .collect();
         let mut made: Vec<&Path> = Vec::new();
@@ -139,6 +144,7 @@ impl Cgroups {
             }
         }
         self.set_limits(id, limits)?;
+        self.limit_io_of(id)?;
         Ok(dirs)
     }
 
@@ -324,7 +330,7 @@ impl Cgroups {
     }
 }
 
-fn at(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error + use<> {
+fn at(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error + use<> {
     let path = path.to_owned();
     move |source| Error::Path { action, path, source }
 }

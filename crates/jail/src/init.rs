@@ -15,7 +15,7 @@ use crate::error::{During, Error};
 use crate::plan::{MountSpec, Plan, RootSpec};
 use crate::procfs::Replaced;
 use crate::root::{INERT, attach, copy_tree, directory, directory_at, file, filesystem, make_read_only, within};
-use crate::{capabilities, channel, device, kernel, machine, procfs, seccomp, sysfs};
+use crate::{apparmor, capabilities, channel, device, kernel, machine, procfs, seccomp, sysfs};
 
 /// Descriptors that the guest inherits; see [`crate::plan::GuestFds`].
 pub(crate) struct GuestFiles<'a> {
@@ -30,6 +30,8 @@ pub(crate) struct Host<'a> {
     pub(crate) filters: &'a seccomp::Filters,
     pub(crate) facts: &'a sysfs::HostFacts,
     pub(crate) own_clock: bool,
+    /// Whether the machine has a profile of AppArmor for sandboxes.
+    pub(crate) apparmor: bool,
 }
 
 /// Files of [`Plan::facts`], in the order of their mounts.
@@ -86,6 +88,9 @@ fn prepare(plan: &Plan, mounts: &[OwnedFd], host: &Host<'_>) -> Result<(), Error
     restrict_user_namespace()?;
     if host.own_clock {
         reset_clocks()?;
+    }
+    if host.apparmor {
+        apparmor::confine_next_program()?;
     }
 
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE).during("make mounts private")?;
@@ -151,6 +156,9 @@ fn prepare(plan: &Plan, mounts: &[OwnedFd], host: &Host<'_>) -> Result<(), Error
     kernel::join_new_keyring().during("join a new keyring")?;
     // Filters first: installing them without `no_new_privs` needs a capability that is dropped afterwards.
     host.filters.install().during("install the system call filter")?;
+    if plan.no_new_privileges {
+        rustix::thread::set_no_new_privs(true).during("forbid new privileges")?;
+    }
     capabilities::restrict()
 }
 

@@ -11,6 +11,7 @@ pub mod plan;
 pub mod process;
 pub mod seccomp;
 
+mod apparmor;
 mod channel;
 mod device;
 mod init;

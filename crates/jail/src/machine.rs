@@ -152,7 +152,7 @@ fn read(path: &Path) -> Option<u64> {
 
 /// Checks for `cabana doctor`.
 pub fn facts() -> Vec<Fact> {
-    vec![process_table(), terminals(), memory_shortage()]
+    vec![process_table(), terminals(), memory_shortage(), crate::apparmor::fact()]
 }
 
 fn process_table() -> Fact {

@@ -126,6 +126,8 @@ pub struct Plan {
     pub boot_id: String,
     /// Size of `/dev/shm`, bytes.
     pub shm_bytes: u64,
+    /// Whether programs inside gain nothing by set-uid files, so that `sudo` does not work.
+    pub no_new_privileges: bool,
 }
 
 impl Plan {

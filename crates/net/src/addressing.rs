@@ -39,12 +39,12 @@ impl Addressing {
         Ipv4Addr::from_bits(self.block.to_bits() + offset)
     }
 
-    /// The address of the DNS forwarder.
+    /// The address of the DNS forwarder, from which the host also connects to sandboxes.
     pub(crate) fn dns(&self) -> Ipv4Addr {
         self.at(1)
     }
 
-    /// The host's end of a slot.
+    /// Where a sandbox sends packets to. It is nobody's address: the host's end of a slot has none.
     pub(crate) fn gateway(&self, index: u32) -> Ipv4Addr {
         self.at(4 * index + 1)
     }

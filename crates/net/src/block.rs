@@ -60,8 +60,9 @@ pub async fn claim_block(
     Ok((lease.block, lease))
 }
 
+/// Not the one with 100.100.100.200: clouds have their metadata service there.
 fn blocks() -> impl Iterator<Item = Ipv4Addr> {
-    (96..112).map(|second| Ipv4Addr::new(100, second, 0, 0))
+    (96..112).filter(|second| *second != 100).map(|second| Ipv4Addr::new(100, second, 0, 0))
 }
 
 fn claim(dir: PathBuf, owner: PathBuf, remembered: Option<Ipv4Addr>, routes: &[Route]) -> Result<BlockLease, Error> {
@@ -155,7 +156,7 @@ mod tests {
         assert_eq!(claim(4, None, &routes).unwrap(), block(101));
         std::fs::remove_dir_all(temp.path().join("data1")).unwrap();
         assert_eq!(claim(5, None, &[]).unwrap(), block(97), "its owner's data is gone");
-        for n in 6..17 {
+        for n in 6..16 {
             claim(n, None, &[]).unwrap();
         }
         assert!(matches!(claim(17, None, &[]), Err(Error::NoBlock)));

@@ -99,9 +99,9 @@ impl Worker {
 
     /// Brings up the host's end, and returns when both ends carry packets.
     async fn join(&self, index: u32, inside: &Links) -> Result<(), Error> {
-        let (link, gateway) = (self.addressing.link(index), self.addressing.gateway(index));
+        let link = self.addressing.link(index);
         namespace::harden(&link)?;
-        self.host.set_up(&link, gateway, SLOT_PREFIX).await?;
+        self.host.route_to(&link, self.addressing.address(index), self.addressing.dns()).await?;
         inside.sending(INSIDE).await
     }
 
@@ -114,6 +114,7 @@ impl Worker {
         let done = async {
             inside.loopback_up().await?;
             inside.set_up(INSIDE, self.addressing.address(index), SLOT_PREFIX).await?;
+            inside.neighbour(INSIDE, self.addressing.gateway(index)).await?;
             inside.default_route(self.addressing.gateway(index)).await
         }
         .await;

@@ -55,7 +55,7 @@ pub enum Error {
         limit: u32,
     },
     /// No address block is free on this machine.
-    #[error("no free address block in 100.96.0.0/12: all 16 are taken by other servers or by routes of this machine")]
+    #[error("no free address block in 100.96.0.0/12: all are taken by other servers or by routes of this machine")]
     NoBlock,
     /// The network was closed.
     #[error("the network is closed")]

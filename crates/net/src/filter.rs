@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cabana_types::EgressPolicy;
 use cabana_types::address::Prefix;
-use cabana_types::egress::{Bounds, Proxied};
+use cabana_types::egress::{Bounds, Proxied, Target};
 use cabana_types::error::chain;
 use tokio::sync::Mutex;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -16,6 +16,7 @@ use tracing::warn;
 
 use crate::Error;
 use crate::addressing::Addressing;
+use crate::chains::{Chains, LARGE};
 use crate::egress::SharedBounds;
 use crate::ledger::Ledger;
 use crate::netfilter::{Batch, Session, Verdict};
@@ -23,25 +24,29 @@ use crate::ranges::{self, Decided};
 use crate::rules::{self, Names, Redirect};
 use crate::tenant::Tenant;
 
-/// Entries of a policy that is applied at once: it takes less than starting a task.
-const SMALL: usize = 64;
-
 #[derive(Debug)]
 pub(crate) struct Filter {
     addressing: Arc<Addressing>,
     ledger: Arc<Ledger>,
     bounds: Arc<SharedBounds>,
     session: Session,
-    /// What the kernel holds for each slot; nothing for unlisted ones.
-    applied: Mutex<BTreeMap<u32, Applied>>,
+    held: Mutex<Held>,
+}
+
+/// What the kernel holds.
+#[derive(Debug, Default)]
+struct Held {
+    /// For each slot; nothing for unlisted ones.
+    slots: BTreeMap<u32, Applied>,
+    chains: Chains,
 }
 
 /// What the kernel holds for a slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Applied {
     offline: bool,
-    /// Whether it has a chain with what its policy decides.
-    chain: bool,
+    /// The chain with what its policy decides, if it denies anything.
+    chain: Option<u32>,
     redirect: Option<Redirect>,
 }
 
@@ -66,9 +71,38 @@ impl Wanted {
         Wanted { offline: false, decided: Decided::of(policy), redirect }
     }
 
-    fn applied(&self) -> Applied {
-        Applied { offline: self.offline, chain: !self.decided.is_empty(), redirect: self.redirect }
+    /// The chain that it needs, if it denies anything.
+    fn chain(&self, chains: &Chains) -> Option<u32> {
+        let any = !self.decided.is_empty();
+        any.then(|| chains.find(&self.decided).unwrap_or_else(|| chains.unused()))
     }
+}
+
+/// Entries of a policy that the kernel holds. Names are not among them: the egress proxy compares them.
+fn entries(policy: &EgressPolicy) -> usize {
+    policy.deny_out.len() + policy.allow_out.iter().filter(|target| matches!(target, Target::Address(_))).count()
+}
+
+/// Makes a chain with its sets.
+fn make_chain(batch: &mut Batch, number: u32, decided: &Decided) {
+    let (chain, names) = (rules::chain(number), Names::of(number));
+    batch.new_set(&names.allowed);
+    batch.new_map(&names.single, false);
+    batch.new_map(&names.ranges, true);
+    batch.new_chain(&chain);
+    batch.spare(&chain, &names.allowed);
+    batch.mark(&chain, &names.single, rules::REFUSE);
+    batch.mark(&chain, &names.ranges, rules::REFUSE);
+    batch.add(&names.allowed, &decided.allowed);
+    batch.add_marks(&names.single, &decided.single);
+    batch.add_ranges(&names.ranges, &decided.ranges);
+}
+
+/// Deletes a chain that no sandbox uses, with its sets.
+fn drop_chain(batch: &mut Batch, number: u32) {
+    batch.delete_chain(&rules::chain(number));
+    let Names { allowed, single, ranges } = Names::of(number);
+    [allowed, single, ranges].iter().for_each(|set| batch.delete_set(set));
 }
 
 impl Filter {
@@ -79,7 +113,7 @@ impl Filter {
         bounds: Arc<SharedBounds>,
     ) -> Result<Arc<Filter>, Error> {
         let session = Session::open().map_err(Error::io("open a netfilter socket"))?;
-        Ok(Arc::new(Filter { addressing, ledger, bounds, session, applied: Mutex::default() }))
+        Ok(Arc::new(Filter { addressing, ledger, bounds, session, held: Mutex::default() }))
     }
 
     /// Whether the kernel holds anything for a policy.
@@ -89,26 +123,31 @@ impl Filter {
 
     /// Loads the whole table for the slots in use, replacing an existing one.
     pub(crate) async fn load(&self) -> Result<(), Error> {
-        let mut applied = self.applied.lock().await;
+        let mut held = self.held.lock().await;
         let bounds = self.bounds.get();
         let mut contents = rules::Contents {
             closed: ranges::closed(&bounds),
             only: ranges::only(&bounds),
             ..rules::Contents::default()
         };
-        let mut now = BTreeMap::new();
+        let mut now = Held::default();
         for (index, tenant) in self.ledger.in_use() {
             let wanted = Wanted::of(&tenant.policy(), &bounds);
-            now.insert(index, wanted.applied());
+            let chain = wanted.chain(&now.chains);
+            now.slots.insert(index, Applied { offline: wanted.offline, chain, redirect: wanted.redirect });
             contents.used.push(index);
             contents.offline.extend(wanted.offline.then_some(index));
             contents.redirects.extend(wanted.redirect.map(|redirect| (index, redirect)));
-            if !wanted.decided.is_empty() {
-                contents.decided.push((index, wanted.decided));
+            if let Some(number) = chain {
+                contents.policies.push((index, number));
+                if now.chains.find(&wanted.decided).is_none() {
+                    contents.decided.push((number, wanted.decided.clone()));
+                }
+                now.chains.join(number, wanted.decided);
             }
         }
         rules::load(&self.addressing, &contents).await?;
-        *applied = now;
+        *held = now;
         Ok(())
     }
 
@@ -116,7 +155,7 @@ impl Filter {
     /// then: see [`Tenant::begun`]. Continues if the caller is cancelled.
     pub(crate) async fn begin(self: &Arc<Self>, index: u32, tenant: &Arc<Tenant>) -> Result<(), Error> {
         let policy = tenant.policy();
-        if policy.allow_out.len() + policy.deny_out.len() <= SMALL {
+        if entries(&policy) <= LARGE || self.held.lock().await.chains.find(&Decided::of(&policy)).is_some() {
             return self.start(index, tenant, None).await.map_err(|_| Error::Closed)?;
         }
         let closed = self.start(index, tenant, Some(EgressPolicy::offline()));
@@ -134,13 +173,13 @@ impl Filter {
     ) -> JoinHandle<Result<(), Error>> {
         let (filter, tenant) = (Arc::clone(self), Arc::clone(tenant));
         spawn_blocking(move || {
-            let mut applied = filter.applied.blocking_lock();
+            let mut held = filter.held.blocking_lock();
             if !filter.is_used_by(index, &tenant) {
                 return Ok(());
             }
             let put = match other {
-                Some(other) => filter.put(&mut applied, index, &other),
-                None => filter.put(&mut applied, index, &tenant.policy()),
+                Some(other) => filter.put(&mut held, index, &other),
+                None => filter.put(&mut held, index, &tenant.policy()),
             };
             put.map_err(Error::io("apply the egress policy of a sandbox"))
         })
@@ -159,22 +198,22 @@ impl Filter {
     }
 
     fn change_now(&self, index: u32, tenant: &Arc<Tenant>, policy: Arc<EgressPolicy>) -> io::Result<bool> {
-        let mut applied = self.applied.blocking_lock();
+        let mut held = self.held.blocking_lock();
         if !self.is_used_by(index, tenant) {
             return Ok(false);
         }
         // The counters of the kernel are by number of the rule, which is another one from now on.
         self.count(index, tenant);
         tenant.set_policy(Arc::clone(&policy));
-        if let Err(error) = self.put(&mut applied, index, &policy) {
+        if let Err(error) = self.put(&mut held, index, &policy) {
             let offline = Arc::new(EgressPolicy::offline());
             tenant.set_policy(Arc::clone(&offline));
-            if let Err(error) = self.put(&mut applied, index, &offline) {
+            if let Err(error) = self.put(&mut held, index, &offline) {
                 warn!(sandbox = %tenant.owner, error = chain(&error), "a sandbox keeps its former egress policy");
             }
             return Err(error);
         }
-        if !applied.get(&index).is_some_and(|applied| applied.chain) {
+        if held.slots.get(&index).is_none_or(|applied| applied.chain.is_none()) {
             return Ok(true);
         }
         let bounds = self.bounds.get();
@@ -192,36 +231,30 @@ impl Filter {
     }
 
     /// Makes the kernel hold what a policy needs, in one transaction.
-    fn put(&self, applied: &mut BTreeMap<u32, Applied>, index: u32, policy: &EgressPolicy) -> io::Result<()> {
-        let before = applied.get(&index).copied().unwrap_or_default();
+    fn put(&self, held: &mut Held, index: u32, policy: &EgressPolicy) -> io::Result<()> {
+        let before = held.slots.get(&index).copied().unwrap_or_default();
         let wanted = Wanted::of(policy, &self.bounds.get());
-        let after = wanted.applied();
+        let chain = wanted.chain(&held.chains);
+        let after = Applied { offline: wanted.offline, chain, redirect: wanted.redirect };
         let mut batch = Batch::new(&self.addressing.table());
         let address = self.addressing.address(index);
         if after.offline && !before.offline {
             batch.add(rules::OFFLINE, &[address]);
         }
-        let names = Names::of(index);
-        match (before.chain, after.chain) {
-            (false, true) => {
-                batch.new_set(&names.allowed);
-                batch.new_map(&names.single, false);
-                batch.new_map(&names.ranges, true);
-                let chain = rules::chain(index);
-                batch.new_chain(&chain);
-                batch.spare(&chain, &names.allowed);
-                batch.mark(&chain, &names.single, rules::REFUSE);
-                batch.mark(&chain, &names.ranges, rules::REFUSE);
-                batch.send_to(rules::POLICIES, address, Verdict::Jump, &chain);
+        let (mut leaving, mut surplus) = (None, Vec::new());
+        if before.chain != chain {
+            leaving = before.chain;
+            if let Some(number) = chain.filter(|_| held.chains.find(&wanted.decided).is_none()) {
+                make_chain(&mut batch, number, &wanted.decided);
             }
-            (true, true) => [&names.allowed, &names.single, &names.ranges].iter().for_each(|set| batch.empty(set)),
-            (true, false) => self.drop_chain(&mut batch, index),
-            (false, false) => {}
-        }
-        if after.chain {
-            batch.add(&names.allowed, &wanted.decided.allowed);
-            batch.add_marks(&names.single, &wanted.decided.single);
-            batch.add_ranges(&names.ranges, &wanted.decided.ranges);
+            if leaving.is_some() {
+                batch.take(rules::POLICIES, &[address]);
+            }
+            if let Some(number) = chain {
+                batch.send_to(rules::POLICIES, address, Verdict::Jump, &rules::chain(number));
+            }
+            surplus = held.chains.surplus(leaving.as_slice(), chain);
+            surplus.iter().for_each(|number| drop_chain(&mut batch, *number));
         }
         if before.redirect != after.redirect {
             if before.redirect.is_some() {
@@ -235,15 +268,12 @@ impl Filter {
             batch.take(rules::OFFLINE, &[address]);
         }
         self.session.commit(batch)?;
-        applied.insert(index, after);
+        held.slots.insert(index, after);
+        if let Some(number) = chain.filter(|_| before.chain != chain) {
+            held.chains.join(number, wanted.decided);
+        }
+        held.chains.leave(leaving.as_slice(), &surplus);
         Ok(())
-    }
-
-    fn drop_chain(&self, batch: &mut Batch, index: u32) {
-        batch.take(rules::POLICIES, &[self.addressing.address(index)]);
-        batch.delete_chain(&rules::chain(index));
-        let Names { allowed, single, ranges } = Names::of(index);
-        [allowed, single, ranges].iter().for_each(|set| batch.delete_set(set));
     }
 
     /// Adds what the kernel counted since the last time to the denials of a sandbox.
@@ -267,7 +297,7 @@ impl Filter {
     pub(crate) async fn set_on_link(self: &Arc<Self>, on_link: Vec<Prefix>) -> Result<(), Error> {
         let filter = Arc::clone(self);
         let set = move || {
-            let _applied = filter.applied.blocking_lock();
+            let _held = filter.held.blocking_lock();
             let before = filter.on_link();
             // The numbers of rules are other ones from now on.
             filter.ledger.in_use().iter().for_each(|(index, tenant)| filter.count(*index, tenant));
@@ -288,36 +318,43 @@ impl Filter {
 
     /// Removes everything of a batch of slots that are not in use any more.
     pub(crate) async fn clear(&self, indexes: &[u32]) -> Result<(), Error> {
-        let mut applied = self.applied.lock().await;
-        self.clear_now(&applied, indexes).map_err(Error::io("remove sandboxes from the packet filter"))?;
-        applied.retain(|index, _| !indexes.contains(index));
-        Ok(())
+        let mut held = self.held.lock().await;
+        self.clear_now(&mut held, indexes).map_err(Error::io("remove sandboxes from the packet filter"))
     }
 
-    fn clear_now(&self, applied: &BTreeMap<u32, Applied>, indexes: &[u32]) -> io::Result<()> {
+    fn clear_now(&self, held: &mut Held, indexes: &[u32]) -> io::Result<()> {
         let table = self.addressing.table();
         let addresses: Vec<Ipv4Addr> = indexes.iter().map(|&index| self.addressing.address(index)).collect();
         for set in rules::COUNTED {
             self.session.remove(&table, set, &addresses)?;
         }
         let mut batch = Batch::new(&table);
+        let mut leaving = Vec::new();
         for index in indexes {
-            let Some(held) = applied.get(index) else { continue };
+            let Some(slot) = held.slots.get(index) else { continue };
             let address = [self.addressing.address(*index)];
-            if held.offline {
+            if slot.offline {
                 batch.take(rules::OFFLINE, &address);
             }
-            if held.redirect.is_some() {
+            if slot.redirect.is_some() {
                 batch.take(rules::REDIRECTS, &address);
             }
-            if held.chain {
-                self.drop_chain(&mut batch, *index);
+            if let Some(number) = slot.chain {
+                batch.take(rules::POLICIES, &address);
+                leaving.push(number);
             }
         }
-        match self.session.commit(batch) {
+        let surplus = if leaving.is_empty() { Vec::new() } else { held.chains.surplus(&leaving, None) };
+        surplus.iter().for_each(|number| drop_chain(&mut batch, *number));
+        let committed = match self.session.commit(batch) {
             // The whole table is gone; the next one will not have them.
-            Err(e) if e.raw_os_error() == Some(libc::ENOENT) && !self.session.has_table(&table)? => return Ok(()),
-            other => other?,
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) && !self.session.has_table(&table)? => false,
+            other => other.map(|()| true)?,
+        };
+        held.slots.retain(|index, _| !indexes.contains(index));
+        held.chains.leave(&leaving, &surplus);
+        if !committed {
+            return Ok(());
         }
         let mut counters = self.session.counters(&table, rules::REFUSED)?;
         counters.retain(|(source, ..)| addresses.contains(source));

@@ -6,6 +6,7 @@
 mod addressing;
 mod block;
 mod builder;
+mod chains;
 mod config;
 mod dns;
 mod egress;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use rtnetlink::packet_route::address::AddressMessage;
 use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkMessage, State};
-use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteType};
+use rtnetlink::packet_route::neighbour::NeighbourState;
+use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteScope, RouteType};
 use rtnetlink::{Handle, LinkDelRequest, LinkUnspec, LinkVeth, RouteMessageBuilder};
 use tokio::task::JoinHandle;
 use tracing::warn;
@@ -18,6 +19,9 @@ use crate::addressing::INSIDE;
 
 /// Index of the loopback, the same in every namespace.
 const LOOPBACK: u32 = 1;
+
+/// Hardware address of the host's end of every slot, a local one. Each is alone on its link.
+const HOST_MAC: [u8; 6] = [0x02, 0xca, 0xba, 0x4a, 0x00, 0x01];
 
 /// Timeout and poll interval until an interface is operational; mostly one poll is enough.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -92,7 +96,11 @@ impl Links {
     /// Creates a veth pair: `name` here, the other end inside `netns`.
     pub(crate) async fn add_veth(&self, name: &str, mtu: u32, netns: &OwnedFd) -> Result<(), Error> {
         let inside = LinkUnspec::new_with_name(INSIDE).mtu(mtu).setns_by_fd(netns.as_raw_fd()).build();
-        let pair = LinkVeth::new(name, INSIDE).mtu(mtu).set_info_data(InfoData::Veth(InfoVeth::Peer(inside))).build();
+        let pair = LinkVeth::new(name, INSIDE)
+            .mtu(mtu)
+            .address(HOST_MAC.to_vec())
+            .set_info_data(InfoData::Veth(InfoVeth::Peer(inside)))
+            .build();
         self.handle.link().add(pair).execute().await.map_err(failed("make link", name))
     }
 
@@ -103,6 +111,36 @@ impl Links {
         let added = self.handle.address().add(index, IpAddr::V4(address), prefix).execute().await;
         added.map_err(failed("add address", address))?;
         self.turn_on(index).await.map_err(failed("turn on", name))
+    }
+
+    /// Brings the host's end of a slot up and routes the sandbox's address to it. The host sends from `source`, an address that it has
+    /// anyway: one of its own for each slot would be a change of the machine's addresses, after which browsers drop their connections.
+    pub(crate) async fn route_to(&self, name: &str, address: Ipv4Addr, source: Ipv4Addr) -> Result<(), Error> {
+        let gone = || rtnetlink::Error::RequestFailed;
+        let index = self.find(name).await?.ok_or_else(gone).map_err(failed("look up", name))?;
+        self.turn_on(index).await.map_err(failed("turn on", name))?;
+        let route = RouteMessageBuilder::<Ipv4Addr>::new()
+            .destination_prefix(address, 32)
+            .output_interface(index)
+            .scope(RouteScope::Link)
+            .pref_source(source)
+            .build();
+        self.handle.route().add(route).execute().await.map_err(failed("add route to", address))
+    }
+
+    /// Where a sandbox finds its gateway, an address that nobody has: at the host's end.
+    pub(crate) async fn neighbour(&self, name: &str, gateway: Ipv4Addr) -> Result<(), Error> {
+        let gone = || rtnetlink::Error::RequestFailed;
+        let index = self.find(name).await?.ok_or_else(gone).map_err(failed("look up", name))?;
+        let added = self
+            .handle
+            .neighbours()
+            .add(index, IpAddr::V4(gateway))
+            .link_layer_address(&HOST_MAC)
+            .state(NeighbourState::Permanent)
+            .execute()
+            .await;
+        added.map_err(failed("add neighbour", gateway))
     }
 
     /// Waits until an interface that is up is operational. The kernel completes that in the background when the other

@@ -92,7 +92,7 @@ fn number(list: u32, position: usize) -> u32 {
 
 /// What a policy decides, without the operator's bounds. Single addresses are kept apart: the kernel stores them as one
 /// element instead of two, and faster.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Decided {
     /// Allowed, although they may be in a range that is denied.
     pub(crate) allowed: Vec<Ipv4Addr>,
@@ -106,6 +106,11 @@ impl Decided {
     /// Whether it denies nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.single.is_empty() && self.ranges.is_empty()
+    }
+
+    /// Entries that the kernel holds for it.
+    pub(crate) fn len(&self) -> usize {
+        self.allowed.len() + self.single.len() + self.ranges.len()
     }
 
     pub(crate) fn of(policy: &EgressPolicy) -> Decided {

@@ -65,12 +65,12 @@ impl Redirect {
     }
 }
 
-/// The chain of a slot's policy.
-pub(crate) fn chain(index: u32) -> String {
-    format!("policy_{index}")
+/// The chain with a number: see [`crate::chains`].
+pub(crate) fn chain(number: u32) -> String {
+    format!("policy_{number}")
 }
 
-/// Names of what a slot's policy decides: see [`Decided`].
+/// Names of what the policies of a chain decide: see [`Decided`].
 #[derive(Debug)]
 pub(crate) struct Names {
     /// The set of allowed addresses.
@@ -82,8 +82,8 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    pub(crate) fn of(index: u32) -> Names {
-        let name = |what: &str| format!("{what}_{index}");
+    pub(crate) fn of(chain: u32) -> Names {
+        let name = |what: &str| format!("{what}_{chain}");
         Names { allowed: name("allowed"), single: name("single"), ranges: name("ranges") }
     }
 }
@@ -94,7 +94,9 @@ pub(crate) struct Contents {
     /// Used slots; those above the configured number of slots are otherwise not expected.
     pub(crate) used: Vec<u32>,
     pub(crate) offline: Vec<u32>,
+    /// Chains with what they decide, and which slot uses which.
     pub(crate) decided: Vec<(u32, Decided)>,
+    pub(crate) policies: Vec<(u32, u32)>,
     pub(crate) redirects: Vec<(u32, Redirect)>,
     pub(crate) closed: Vec<Range>,
     pub(crate) only: Option<Vec<Range>>,
@@ -160,15 +162,16 @@ fn sets(addressing: &Addressing, contents: &Contents, counting: Counting) -> Str
         let only = elements(only.iter().map(span));
         set("set", "only", format!("    type ipv4_addr\n    flags interval\n{only}"));
     }
-    for (index, decided) in &contents.decided {
-        let names = Names::of(*index);
+    for (number, decided) in &contents.decided {
+        let names = Names::of(*number);
         let allowed = elements(decided.allowed.iter().map(ToString::to_string));
         set("set", &names.allowed, format!("    type ipv4_addr\n{allowed}"));
         let single = elements(decided.single.iter().map(|(address, rule)| format!("{address} : {rule}")));
         set("map", &names.single, format!("    type ipv4_addr : mark\n{single}"));
         set("map", &names.ranges, format!("{marked}{}", marks(&decided.ranges)));
     }
-    let policies = contents.decided.iter().map(|(index, _)| format!("{} : jump {}", address(index), chain(*index)));
+    let policies = contents.policies.iter();
+    let policies = policies.map(|(index, number)| format!("{} : jump {}", address(index), chain(*number)));
     set("map", POLICIES, format!("    type ipv4_addr : verdict\n{}", elements(policies)));
     let redirects = contents.redirects.iter().map(|(index, to)| format!("{} : goto {}", address(index), to.chain()));
     set("map", REDIRECTS, format!("    type ipv4_addr : verdict\n{}", elements(redirects)));
@@ -200,8 +203,8 @@ fn table(addressing: &Addressing, contents: &Contents, counting: Counting) -> St
     let (offline, only) = (ranges::OFFLINE, ranges::ONLY);
     let within = count(format!("ip daddr != @only meta mark set {only} goto {REFUSE}"), contents.only.is_some());
     let mut policies = String::new();
-    for (index, _) in &contents.decided {
-        let (chain, Names { allowed, single, ranges }) = (chain(*index), Names::of(*index));
+    for (number, _) in &contents.decided {
+        let (chain, Names { allowed, single, ranges }) = (chain(*number), Names::of(*number));
         let _ = write!(policies, "  chain {chain} {{\n    ip daddr @{allowed} return\n");
         for map in [single, ranges] {
             let _ = writeln!(policies, "    meta mark set ip daddr map @{map} goto {REFUSE}");

@@ -13,7 +13,7 @@ pub struct Slot {
     pub netns: Arc<OwnedFd>,
     /// The sandbox's address.
     pub address: Ipv4Addr,
-    /// The host's end, the sandbox's default route.
+    /// The sandbox's default route leads there: to the host's end, which has no address.
     pub gateway: Ipv4Addr,
     /// The name server to write into the sandbox's `resolv.conf`.
     pub dns: Ipv4Addr,

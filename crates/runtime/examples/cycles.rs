@@ -38,6 +38,7 @@ async fn main() {
         bounds: Default::default(),
         policies: Default::default(),
         reserved_memory: 0,
+        io: Default::default(),
         supervisor,
     };
     let host = Arc::new(Host::open(host, pool).await.unwrap());
@@ -85,6 +86,7 @@ fn spec(id: SandboxId, build: BuildId) -> LaunchSpec {
         mounts: Vec::new(),
         egress: Arc::default(),
         guest,
+        no_new_privileges: false,
     }
 }
 

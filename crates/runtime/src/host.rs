@@ -5,6 +5,7 @@
 //! sockets, process. The record is written early, so that a server that was killed at any point knows which slot is
 //! taken.
 
+mod checks;
 mod facts;
 mod instance;
 mod machine;
@@ -34,8 +35,10 @@ use self::vitals::Watched;
 use crate::Error;
 use crate::live::{Live, Observed, Stats, Vitals};
 
+pub use self::checks::check;
 pub(crate) use self::parts::Parts;
 pub use self::teardown::end_all;
+pub use cabana_jail::cgroup::io::IoLimits;
 
 /// Slots of one instance. Each has 65,536 ids, and sixteen instances share the upper half of the id space.
 const SLOTS: u32 = 2046;
@@ -55,6 +58,8 @@ pub struct HostConfig {
     pub policies: HashMap<SandboxId, Arc<EgressPolicy>>,
     /// Memory that sandboxes leave to the rest of the machine, bytes; 0 for a share of it.
     pub reserved_memory: u64,
+    /// Limits of reads and writes on the pool's disk.
+    pub io: IoLimits,
     /// Runs the network's tasks.
     pub supervisor: Supervisor,
 }
@@ -76,8 +81,9 @@ impl Host {
         let instance = Instance::open(&config.data_dir).await?;
         let records = Records::open(&instance.run_dir)?;
         instance.make_staging()?;
-        let cgroups = Cgroups::open(&format!("cabana-{}", instance.name)).map_err(Error::Jail)?;
+        let mut cgroups = Cgroups::open(&format!("cabana-{}", instance.name)).map_err(Error::Jail)?;
         machine::prepare(&cgroups, config.reserved_memory);
+        machine::limit_io(&mut cgroups, config.io, &config.data_dir.join("pool"));
         let offline = Arc::new(EgressPolicy::offline());
         let in_use = |(owner, record): (SandboxId, Record)| {
             let policy = Arc::clone(config.policies.get(&owner).unwrap_or(&offline));

@@ -96,6 +96,7 @@ impl Native {
             hosts: hosts(&spec.id, &parts.slot),
             boot_id: BuildId::from_random(rand::random()).to_string(),
             shm_bytes: u64::from(spec.resources.memory_mb) << 19,
+            no_new_privileges: spec.no_new_privileges,
         };
         let (answer, answered) = oneshot::channel();
         self.launcher.launch(&plan, &fds, Box::new(move |result| drop(answer.send(result))));

@@ -73,6 +73,8 @@ pub struct LaunchSpec {
     pub egress: Arc<EgressPolicy>,
     /// The configuration of the guest.
     pub guest: GuestConfig,
+    /// Whether programs inside gain nothing by set-uid files, so that `sudo` does not work.
+    pub no_new_privileges: bool,
 }
 
 impl LaunchSpec {

@@ -1,44 +1,66 @@
 //! The REST API in E2B's wire form. Handlers validate requests and read the store; lifecycle and builds make every change.
 
+mod agents;
+mod attachments;
 mod body;
 mod build_files;
 mod build_logs;
 mod build_spec;
 mod builds;
+mod chats;
 mod commit;
+mod completions;
+mod console;
+mod content;
+mod doctor;
 mod egress_policy;
+mod entering;
 mod events;
+mod files;
 mod identity;
 mod keys;
 mod listing;
+mod live;
 mod logs;
+mod mcp;
 mod metrics;
 mod middleware;
+mod models;
 mod network;
 mod network_options;
 mod new_sandbox;
 mod novita;
 mod openapi_bounds;
+mod own_address;
 mod pause;
+mod ports;
 mod query;
 mod sandbox_ref;
 mod sandboxes;
 mod secrets;
 mod server;
+mod services;
+mod sessions;
 mod snapshots;
+mod sqlite;
 mod tags;
 mod teams;
 mod template_changes;
 mod template_ref;
 mod templates;
+mod terminal;
 mod timeouts;
+mod tools;
 mod unsupported;
+mod uploads;
 mod webhooks;
 
 use std::sync::Arc;
 use std::sync::LazyLock;
 
 use axum::Router;
+use cabana_accounts::Accounts;
+use cabana_edge::Directory;
 use cabana_store::Store;
 use cabana_types::Secret;
 use tokio_util::task::TaskTracker;
@@ -49,14 +71,30 @@ use utoipa::{Modify, OpenApi as _};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::assets::Assets;
 use crate::auth::{self, KeyRates, Keys};
 use crate::builds::Builds;
+use crate::chats::Chats;
+use crate::chats::blobs::Blobs;
+use crate::chats::models::Models;
 use crate::config;
 use crate::egress::Egress;
 use crate::lifecycle::Lifecycle;
+use crate::live::Live;
 use crate::resource_limits::ResourceLimits;
+use crate::services::{Grants, Services, Tickets};
+use crate::terminals::Terminals;
+use crate::tools::{Calls, Places};
 use crate::vault::Vault;
 pub(crate) use events::wire_event;
+pub(crate) use own_address::own_address;
+pub(crate) use sandboxes::{listed_if_shown, name_creators};
+
+/// Where MCP is served.
+const MCP_PATH: &str = "/mcp";
+/// On every listener these paths, and those below them, answer only to names of this server: browsers must not take them for a part
+/// of another page.
+pub(crate) const GUARDED_PATHS: &[&str] = &[MCP_PATH, "/live", "/console", "/auth"];
 
 /// State shared by all handlers.
 #[derive(Debug)]
@@ -67,12 +105,20 @@ pub struct App {
     pub lifecycle: Arc<Lifecycle>,
     /// Valid API keys.
     pub keys: Keys,
+    /// People and their sessions.
+    pub accounts: Accounts,
+    /// The configured origin of the console.
+    pub console_origin: Option<String>,
+    /// Where people find the console.
+    pub console_url: String,
     /// Rate limits of keys.
     pub rates: KeyRates,
     /// How large a sandbox may be.
     pub limits: ResourceLimits,
     /// Where sandboxes may connect.
     pub egress: Egress,
+    /// Whether set-uid programs gain nothing in new sandboxes.
+    pub no_new_privileges: bool,
     /// Domain of the sandboxes' hosts.
     pub domain: Option<String>,
     /// How events are sent to webhooks.
@@ -81,8 +127,42 @@ pub struct App {
     pub builds: Arc<Builds>,
     /// Secrets and workload identity.
     pub vault: Arc<Vault>,
-    /// Signs upload links.
+    /// Models of chats.
+    pub(crate) models: Arc<Models>,
+    /// Files of chats.
+    pub(crate) blobs: Arc<Blobs>,
+    /// Signs links for uploads and downloads.
     pub upload_key: Secret,
+    /// Services of sandboxes.
+    pub(crate) services: Arc<Services>,
+    /// Names by which people see them.
+    pub(crate) grants: Grants,
+    /// How those who are signed in get to them.
+    pub(crate) tickets: Tickets,
+    /// Chats and their turns.
+    pub(crate) chats: Chats,
+    /// Seconds after which streams of chats end; 0: never.
+    pub(crate) chat_stream_seconds: u64,
+    /// Seconds without use after which the sandbox of a chat is paused.
+    pub(crate) chat_idle_seconds: u64,
+    /// Sockets for live updates.
+    pub(crate) live: Arc<Live>,
+    /// Sockets of terminals.
+    pub(crate) terminals: Arc<Terminals>,
+    /// Calls of agent tools.
+    pub(crate) calls: Arc<Calls>,
+    /// How many of them use one sandbox at once.
+    pub(crate) places: Arc<Places>,
+    /// The server's data directory.
+    pub(crate) data_dir: std::path::PathBuf,
+    /// Bytes of one file that is uploaded to a sandbox.
+    pub(crate) max_upload: u64,
+    /// Held while the sandbox that a key's MCP clients share is looked for or made.
+    pub(crate) own_sandboxes: tokio::sync::Mutex<()>,
+    /// Calls of MCP clients that a later request can cancel.
+    pub(crate) mcp_calls: mcp::RunningCalls,
+    /// The running sandboxes.
+    pub(crate) directory: Arc<Directory>,
     /// Tasks of requests that must not be cut short when the client disconnects.
     pub tasks: TaskTracker,
 }
@@ -121,6 +201,8 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(sandboxes::create_sandbox, listing::list_sandboxes))
         .routes(routes!(sandboxes::create_sandbox_v1, listing::list_sandboxes_v1))
         .routes(routes!(sandboxes::get_sandbox, sandboxes::kill_sandbox))
+        .routes(routes!(sandboxes::get_tombstone))
+        .routes(routes!(uploads::upload_files))
         .routes(routes!(network::get_network, network::set_network))
         .routes(routes!(timeouts::set_timeout))
         .routes(routes!(timeouts::refresh))
@@ -177,7 +259,22 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(keys::rename_key, keys::delete_key))
         .routes(routes!(server::status))
         .routes(routes!(server::check))
+        .merge(chats::routes())
+        .merge(agents::routes())
+        .merge(attachments::routes())
+        .merge(completions::routes())
+        .merge(doctor::routes())
+        .merge(files::routes())
+        .merge(models::routes())
+        .merge(ports::routes())
         .merge(secrets::routes())
+        .merge(services::routes())
+        .merge(sqlite::routes())
+        .merge(tools::routes())
+        .merge(mcp::routes())
+        .merge(sessions::routes())
+        .merge(live::routes())
+        .merge(terminal::routes())
 }
 
 /// Routes without an API key.
@@ -189,14 +286,18 @@ fn public() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(identity::jwks))
         // Authorised by a signed link instead.
         .routes(routes!(build_files::upload))
+        .routes(routes!(tools::download::download))
+        .merge(sessions::public_routes())
 }
 
 /// The routes with all middleware.
-pub fn router(app: Arc<App>) -> Router {
-    let key = axum::middleware::from_fn_with_state(Arc::clone(&app), auth::require_key);
+pub fn router(app: Arc<App>, assets: Arc<dyn Assets>) -> Router {
+    let key = axum::middleware::from_fn_with_state(Arc::clone(&app), auth::require_caller);
     let (private, _) = private().split_for_parts();
     let (public, _) = public().split_for_parts();
-    middleware::wrap(unsupported::routes(private).route_layer(key).merge(public).with_state(app))
+    let console = console::routes(assets, &app);
+    // The console has no CORS: no other page may read it.
+    middleware::wrap(unsupported::routes(private).route_layer(key).merge(public).with_state(app)).merge(console)
 }
 
 /// The OpenAPI document, as it is served and committed.

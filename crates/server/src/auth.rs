@@ -1,293 +1,83 @@
-//! API keys. A key is looked up by its SHA-256, so that the time of a lookup reveals nothing about the key.
+//! Who makes a request: a program with an API key, or a person with a session.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
-use std::path::Path;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+mod keys;
+mod rates;
+mod same_origin;
 
-use axum::extract::{Request, State};
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
 use axum::middleware::Next;
 use axum::response::Response;
-use cabana_edge::ClientAddress;
-use cabana_edge::rates::RateLimit;
-use cabana_store::{ApiKey, KeyRemoval, Store, Team};
-use cabana_types::routing::API_KEY_HEADER;
-use cabana_types::{ErrorCode, KeyId, Secret, TeamId};
-use http::HeaderMap;
-use http::header::AUTHORIZATION;
-use jiff::Timestamp;
-use sha2::{Digest, Sha256};
+use cabana_accounts::Session;
+use cabana_types::{ActorId, ErrorCode, KeyId, Secret, TeamId};
+use http::Request;
 
 use crate::api::App;
-use crate::config::Rates;
-use crate::data_dir;
-use crate::error::{ApiError, Error};
+use crate::error::ApiError;
+use crate::live::session_end::SessionEnd;
+pub use keys::{KEY_LENGTH, KEY_PREFIX, Keys, MAX_KEYS};
+pub use rates::KeyRates;
+pub(crate) use same_origin::{OwnOrigin, check_sign_in};
 
 /// Id and name of the first team.
 pub const FIRST_TEAM: &str = "default";
-/// Longer keys are invalid.
-const MAX_KEY_BYTES: usize = 512;
-/// Maximum number of keys per team.
-pub const MAX_KEYS: u32 = 1000;
-/// Prefix of every key.
-pub const KEY_PREFIX: &str = "e2b_";
-/// Number of characters after the prefix.
-pub const KEY_LENGTH: u32 = 40;
 
 /// The authenticated caller of a request.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// The team of the key.
+    /// The team that the request acts for.
     pub team: TeamId,
-    /// The public id of the key.
-    pub key: KeyId,
-    /// The key itself.
-    pub secret: Secret,
+    /// The public id of who makes it.
+    pub actor: ActorId,
+    /// The API key, if it was made with one.
+    pub secret: Option<Secret>,
+    /// The session, if it was made in one.
+    pub session: Option<Arc<Session>>,
 }
 
-/// Rate limits of the API.
-#[derive(Debug, Default)]
-pub struct KeyRates {
-    /// Requests with one key.
-    by_key: Option<RateLimit<KeyId>>,
-    /// Requests of one client without a valid key. It costs them nothing to send more, and the log and the table of
-    /// clients would grow. Keys are too long to be guessed, so a valid one is accepted at any time: other clients
-    /// behind the same address are not locked out.
-    failed: Option<RateLimit<IpAddr>>,
-}
-
-impl KeyRates {
-    /// Limits by the operator's settings.
-    pub fn new(rates: &Rates) -> Self {
-        let window = |seconds: u32| Duration::from_secs(seconds.into());
-        Self {
-            by_key: RateLimit::new(rates.key_requests, window(rates.key_seconds)),
-            failed: RateLimit::new(rates.failed_requests, window(rates.failed_seconds)),
-        }
+impl Caller {
+    pub(crate) fn by_key(team: TeamId, key: KeyId, secret: Secret) -> Self {
+        Self { team, actor: key.into(), secret: Some(secret), session: None }
     }
 
-    fn check(&self, caller: &Result<Caller, ApiError>, client: Option<&ClientAddress>) -> Result<(), ApiError> {
-        match (caller, client) {
-            (Ok(caller), _) => {
-                let allowed = self.by_key.as_ref().map_or(Ok(()), |limit| limit.check(&caller.key));
-                allowed.map_err(|too_many| ApiError::too_many("with this API key", too_many))
-            }
-            (Err(_), Some(ClientAddress(Some(client)))) => {
-                let allowed = self.failed.as_ref().map_or(Ok(()), |limit| limit.check(client));
-                allowed.map_err(|too_many| ApiError::too_many("without a valid API key", too_many))
-            }
-            // Without its own address a client cannot be told from others.
-            (Err(_), _) => Ok(()),
-        }
+    fn by_session(session: Arc<Session>) -> Self {
+        let (team, actor) = (session.team.clone(), session.user.id.clone().into());
+        Self { team, actor, secret: None, session: Some(session) }
     }
 }
 
-/// All valid keys.
-#[derive(Debug, Default)]
-pub struct Keys {
-    known: RwLock<HashMap<[u8; 32], Arc<Known>>>,
-}
-
-#[derive(Debug)]
-struct Known {
-    id: KeyId,
-    team: TeamId,
-    /// Microseconds since 1970 of the last use that is not in the store yet; 0 for none.
-    used: AtomicI64,
-}
-
-impl Keys {
-    /// Loads the keys. The first start creates the first team and a key. A key is also created if the key file is missing or contains a
-    /// deleted key. A new key is returned, to be shown once, and written to the key file for the command line on this machine.
-    pub async fn open(store: &Store, key_file: &Path) -> Result<(Self, Option<Secret>), Error> {
-        let keys = Self::default();
-        let mut fresh = None;
-        let teams = store.teams().await?;
-        match teams.first() {
-            None => {
-                let team = Team { id: first_team(), name: FIRST_TEAM.into(), created_at: Timestamp::now() };
-                let (key, secret) = generate(&team.id, "first");
-                // The file first: after a crash in between there is no team yet, and the next start creates another key.
-                data_dir::write_secret(key_file, &secret)?;
-                store.create_first_team(team, key).await?;
-                fresh = Some(secret);
-            }
-            Some(team) if !holds_key(store, key_file).await? => {
-                let (key, secret) = generate(&team.id, "local");
-                data_dir::write_secret(key_file, &secret)?;
-                store.add_key(key).await?;
-                fresh = Some(secret);
-            }
-            Some(_) => {}
-        }
-        for key in store.keys().await? {
-            keys.insert(key);
-        }
-        Ok((keys, fresh))
-    }
-
-    /// Creates a key for a team; `None` if the team has too many.
-    pub async fn create(
-        &self,
-        store: &Store,
-        team: &TeamId,
-        name: &str,
-    ) -> Result<Option<(ApiKey, Secret)>, cabana_store::Error> {
-        let (key, secret) = generate(team, name);
-        if !store.add_key_within(key.clone(), MAX_KEYS).await? {
-            return Ok(None);
-        }
-        self.insert(key.clone());
-        Ok(Some((key, secret)))
-    }
-
-    /// Removes a key of a team; from then on it is invalid.
-    pub async fn remove(&self, store: &Store, team: TeamId, id: KeyId) -> Result<KeyRemoval, cabana_store::Error> {
-        let removal = store.remove_key(team, id.clone()).await?;
-        if removal == KeyRemoval::Removed {
-            self.known.write().unwrap_or_else(PoisonError::into_inner).retain(|_, known| known.id != id);
-        }
-        Ok(removal)
-    }
-
-    /// The last use of a key that is not recorded in the store yet.
-    pub fn used(&self, hash: &[u8; 32]) -> Option<Timestamp> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner).get(hash).cloned()?;
-        match known.used.load(Ordering::Relaxed) {
-            0 => None,
-            us => Timestamp::from_microsecond(us).ok(),
-        }
-    }
-
-    fn insert(&self, key: ApiKey) {
-        let known = Known { id: key.id, team: key.team, used: AtomicI64::new(0) };
-        self.known.write().unwrap_or_else(PoisonError::into_inner).insert(key.hash, Arc::new(known));
-    }
-
-    /// Authenticates a request by its headers.
-    pub fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
-        let Some(text) = key_in(headers) else {
-            return Err(ApiError::new(
-                ErrorCode::Unauthorized,
-                "No API key was sent; put it into the header X-API-KEY (E2B_API_KEY for the SDKs). On the server it is in the file \
-                 `key` of the data directory",
-            ));
-        };
-        let known = (text.len() <= MAX_KEY_BYTES)
-            .then(|| hash(text))
-            .and_then(|hash| self.known.read().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned());
-        let Some(known) = known else {
-            return Err(ApiError::new(
-                ErrorCode::Unauthorized,
-                "The API key is not valid on this server; check E2B_API_KEY, and that E2B_API_URL names the server that made it",
-            ));
-        };
-        known.used.store(Timestamp::now().as_microsecond(), Ordering::Relaxed);
-        Ok(Caller { team: known.team.clone(), key: known.id.clone(), secret: Secret::new(text) })
-    }
-
-    /// Whether a text is a valid key.
-    pub fn is_key(&self, text: &str) -> bool {
-        text.len() <= MAX_KEY_BYTES
-            && self.known.read().unwrap_or_else(PoisonError::into_inner).contains_key(&hash(text))
-    }
-
-    /// The keys that were used since the last call, and when.
-    pub fn take_used(&self) -> Vec<(KeyId, Timestamp)> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known
-            .values()
-            .filter_map(|key| match key.used.swap(0, Ordering::Relaxed) {
-                0 => None,
-                us => Timestamp::from_microsecond(us).ok().map(|at| (key.id.clone(), at)),
-            })
-            .collect()
-    }
-}
-
-/// Rejects requests without a valid key, and too many of them, before their body is read.
-pub async fn require_key(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Result<Response, ApiError> {
-    let caller = app.keys.caller(request.headers());
+/// Rejects requests without a valid key or session, and too many of them, before their body is read.
+pub async fn require_caller(
+    State(app): State<Arc<App>>,
+    mut request: Request<Body>,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let caller = authenticate(&app, &request);
     app.rates.check(&caller, request.extensions().get())?;
     let caller = caller?;
+    if let Some(session) = &caller.session {
+        request.extensions_mut().insert(SessionEnd(session.ended.clone()));
+    }
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
 }
 
-/// The key in a request's headers.
-fn key_in(headers: &HeaderMap) -> Option<&str> {
-    let plain = headers.get(API_KEY_HEADER).and_then(|v| v.to_str().ok()).map(str::trim).filter(|k| !k.is_empty());
-    let bearer = || {
-        let (scheme, key) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then(|| key.trim()).filter(|k| !k.is_empty())
+/// A key counts before a session: programs in a browser may have both.
+fn authenticate(app: &App, request: &Request<Body>) -> Result<Caller, ApiError> {
+    if keys::key_in(request.headers()).is_some() {
+        return app.keys.caller(request.headers());
+    }
+    let own = OwnOrigin::of(request, app.console_origin.as_deref());
+    let Some(token) = own.as_ref().and_then(|own| own.session_token(request.headers())) else {
+        return app.keys.caller(request.headers());
     };
-    plain.or_else(bearer)
-}
-
-fn first_team() -> TeamId {
-    FIRST_TEAM.parse().expect("the first team's id is a valid one")
-}
-
-fn hash(key: &str) -> [u8; 32] {
-    Sha256::digest(key.as_bytes()).into()
-}
-
-/// Whether the key file contains a valid key. A file that cannot be read is left alone.
-async fn holds_key(store: &Store, key_file: &Path) -> Result<bool, Error> {
-    match std::fs::read_to_string(key_file) {
-        Ok(text) => {
-            let hash = hash(text.trim());
-            Ok(store.keys().await?.iter().any(|key| key.hash == hash))
-        }
-        Err(error) => Ok(error.kind() != std::io::ErrorKind::NotFound),
-    }
-}
-
-/// Generates a key in E2B's form.
-fn generate(team: &TeamId, name: &str) -> (ApiKey, Secret) {
-    let random: [u8; 20] = rand::random();
-    let hex: String = random.iter().map(|b| format!("{b:02x}")).collect();
-    let text = format!("{KEY_PREFIX}{hex}");
-    let key = ApiKey {
-        id: KeyId::from_random(rand::random()),
-        team: team.clone(),
-        hash: hash(&text),
-        name: name.into(),
-        prefix: text[..6].into(),
-        suffix: text[text.len() - 4..].into(),
-        created_at: Timestamp::now(),
-        last_used_at: None,
+    let Some(session) = app.accounts.session(token) else {
+        return Err(ApiError::new(ErrorCode::Unauthorized, "The session is over; sign in again"));
     };
-    (key, Secret::new(text))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_forms_are_read() {
-        let headers = |pairs: &[(&'static str, &'static str)]| -> HeaderMap {
-            pairs.iter().map(|(n, v)| (n.parse().expect("name"), http::HeaderValue::from_static(v))).collect()
-        };
-        assert_eq!(key_in(&headers(&[("x-api-key", "a")])), Some("a"));
-        assert_eq!(key_in(&headers(&[("authorization", "Bearer b")])), Some("b"));
-        assert_eq!(key_in(&headers(&[("authorization", "bearer  b ")])), Some("b"));
-        assert_eq!(key_in(&headers(&[("authorization", "Bearer b"), ("x-api-key", "a")])), Some("a"));
-        assert_eq!(key_in(&headers(&[("authorization", "Bearer b"), ("x-api-key", "")])), Some("b"));
-        assert_eq!(key_in(&headers(&[("authorization", "Basic b")])), None);
-        assert_eq!(key_in(&headers(&[])), None);
+    if let Some(own) = &own {
+        own.check(request, &session.team)?;
     }
-
-    #[test]
-    fn made_keys_have_e2bs_form() {
-        let (key, secret) = generate(&first_team(), "n");
-        let text = secret.expose();
-        assert_eq!(text.len(), 44);
-        assert!(text.starts_with("e2b_") && text[4..].bytes().all(|b| b.is_ascii_hexdigit()));
-        assert_eq!(key.hash, hash(text));
-        assert!(text.starts_with(&key.prefix) && text.ends_with(&key.suffix));
-    }
+    Ok(Caller::by_session(session))
 }

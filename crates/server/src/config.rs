@@ -2,10 +2,16 @@
 //! `defaults.toml` beside this file, with its description and environment variable, and to the struct here; if it
 //! needs a range, to [`Config::check`].
 
+mod chat;
+mod console;
 mod identity;
+mod io;
 mod listener;
 mod load;
+mod models;
 mod network;
+mod retention;
+mod tools;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,15 +19,21 @@ use std::path::{Path, PathBuf};
 pub use cabana_image::sources::Sources;
 use cabana_storage::ColdConfig;
 use cabana_storage::cold::Timeouts;
-use cabana_types::Secret;
 use cabana_types::egress::Preset;
 use cabana_types::limits::{CPU_COUNT, DISK_MB, MAX_TIMEOUT_SECONDS, MEMORY_MB};
 use serde::Deserialize;
 
+pub use chat::Chat;
+pub use console::Console;
 pub use identity::Identity;
+pub use io::Io;
 pub use listener::{Connections, Rates, Tls, TlsMode};
 pub use load::{Loaded, Source};
+pub(crate) use models::{DEMO, MAX_PROVIDER, check_key, check_model, check_models, check_provider_name, check_url};
+pub use models::{Models, Price, Provider};
 pub use network::{Egress, Network};
+pub use retention::{Archive, Retention};
+pub use tools::Tools;
 
 /// The compiled-in defaults, commented.
 pub const DEFAULTS: &str = include_str!("defaults.toml");
@@ -44,6 +56,8 @@ pub struct Config {
     pub tls: Tls,
     pub connections: Connections,
     pub rates: Rates,
+    /// The web console.
+    pub console: Console,
     /// Limits of sandboxes.
     pub limits: Limits,
     /// Network of sandboxes.
@@ -54,8 +68,15 @@ pub struct Config {
     pub isolation: Isolation,
     /// Disks of sandboxes.
     pub pool: Pool,
+    pub io: Io,
     /// Sampling of resource usage.
     pub metrics: Metrics,
+    /// Agent tools.
+    pub tools: Tools,
+    /// Chats.
+    pub chat: Chat,
+    /// Models of chats.
+    pub models: Models,
     /// Delivery of events to webhooks.
     pub webhooks: Webhooks,
     /// Builds of templates.
@@ -114,6 +135,8 @@ pub struct Limits {
 pub struct Isolation {
     /// The backend for sandboxes that ask for none.
     pub default: String,
+    /// Whether set-uid programs gain nothing in new sandboxes.
+    pub no_new_privileges: bool,
 }
 
 /// The storage pool.
@@ -186,38 +209,6 @@ pub struct Pause {
     pub max_in_memory: u32,
     /// Maximum memory of all paused sandboxes, MiB; 0 for half of the machine's.
     pub max_memory_mb: u32,
-}
-
-/// Storage of archived disks.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Archive {
-    /// A directory, or `s3://bucket/prefix`; empty for a directory in the data directory.
-    pub location: String,
-    /// URL of an S3-compatible service; empty for AWS.
-    pub endpoint: String,
-    /// The bucket's region.
-    pub region: String,
-    /// Access key id.
-    pub key_id: String,
-    /// Secret access key.
-    pub secret: Secret,
-    /// Whether the endpoint may be `http://`.
-    pub allow_http: bool,
-}
-
-/// How long data is kept.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Retention {
-    /// Days for which the row of an ended sandbox is kept.
-    pub tombstone_days: u32,
-    /// Days after which a paused sandbox is archived; 0 for never.
-    pub archive_after_days: u32,
-    /// Days after which a paused sandbox is recycled; 0 for never.
-    pub recycle_after_days: u32,
-    /// Hours for which the disk of a failed sandbox is kept.
-    pub failed_hours: u32,
 }
 
 /// Why the configuration is invalid.
@@ -331,6 +322,8 @@ impl Config {
             }
         }
         self.identity.check()?;
+        self.console.check()?;
+        self.models.check()?;
         if self.egress.default == Preset::Registries && self.egress.registries.is_empty() && !self.egress.own_registries
         {
             let text = "\"registries\" needs egress.registries, or sandboxes could connect to nothing; for that, write \"none\"";
@@ -379,6 +372,7 @@ impl Config {
         ];
         self.connections.check()?;
         let clients = self.connections.ranges().into_iter().chain(self.rates.ranges());
+        let clients = clients.chain(self.io.ranges()).chain(self.tools.ranges()).chain(self.chat.ranges());
         let clients = clients.map(|(name, value, range)| (name, value, range, false));
         for (name, value, range, zero_is_fine) in checks.into_iter().chain(clients) {
             if !(range.contains(&value) || zero_is_fine && value == 0) {

@@ -1,5 +1,6 @@
 //! Errors of the server: why it could not start ([`Error`]), and errors of the API ([`ApiError`]) with the HTTP status of each.
 
+mod changes;
 mod refusal;
 
 use std::net::SocketAddr;
@@ -11,9 +12,6 @@ use cabana_edge::rates::TooMany;
 use cabana_types::wire::ErrorBody;
 use cabana_types::{ErrorCode, SandboxId};
 use http::{HeaderName, HeaderValue, StatusCode};
-
-use crate::lifecycle;
-use refusal::{refuse_launch, sentence, storage_refusal};
 
 /// Why the server could not start or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +81,8 @@ pub struct ApiError {
     message: String,
     /// Seconds after which the request may succeed.
     retry_after: Option<u64>,
+    /// What the file has now that a precondition names.
+    etag: Option<String>,
 }
 
 /// The header that E2B's clients read to decide whether to retry.
@@ -91,13 +91,18 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("should-retry");
 impl ApiError {
     /// An error with a message that says what to do next.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), retry_after: None }
+        Self { code, message: message.into(), retry_after: None, etag: None }
     }
 
     /// Too many requests of `whose`.
     pub fn too_many(whose: &str, TooMany { retry_after }: TooMany) -> Self {
         let message = format!("Too many requests {whose}; try again in {retry_after} s");
         Self { retry_after: Some(retry_after), ..Self::new(ErrorCode::RateLimited, message) }
+    }
+
+    /// A file is not the one that the request names; `etag` is that of the present one.
+    pub fn file_changed(message: impl Into<String>, etag: Option<String>) -> Self {
+        Self { etag, ..Self::new(ErrorCode::FileChanged, message) }
     }
 
     /// The request is not well formed, or a value is out of its range.
@@ -157,30 +162,58 @@ impl ApiError {
 /// The HTTP status of each code.
 pub fn status(code: ErrorCode) -> StatusCode {
     match code {
-        ErrorCode::Unauthorized => StatusCode::UNAUTHORIZED,
-        ErrorCode::Forbidden => StatusCode::FORBIDDEN,
-        ErrorCode::InvalidRequest | ErrorCode::NotSupported | ErrorCode::TemplateInUse => StatusCode::BAD_REQUEST,
+        ErrorCode::Unauthorized | ErrorCode::InvalidCode => StatusCode::UNAUTHORIZED,
+        ErrorCode::Forbidden | ErrorCode::PermissionDenied => StatusCode::FORBIDDEN,
+        ErrorCode::InvalidRequest
+        | ErrorCode::NotSupported
+        | ErrorCode::TemplateInUse
+        | ErrorCode::ModelNotFound
+        | ErrorCode::NotAFile
+        | ErrorCode::NotADirectory => StatusCode::BAD_REQUEST,
         ErrorCode::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         ErrorCode::RouteNotFound
         | ErrorCode::SandboxNotFound
         | ErrorCode::TemplateNotFound
         | ErrorCode::BuildNotFound
         | ErrorCode::KeyNotFound
+        | ErrorCode::SessionNotFound
         | ErrorCode::WebhookNotFound
-        | ErrorCode::SecretNotFound => StatusCode::NOT_FOUND,
+        | ErrorCode::SecretNotFound
+        | ErrorCode::CallNotFound
+        | ErrorCode::ServiceNotFound
+        | ErrorCode::ChatNotFound
+        | ErrorCode::MessageNotFound
+        | ErrorCode::CheckpointNotFound
+        | ErrorCode::AttachmentNotFound
+        | ErrorCode::AgentNotFound
+        | ErrorCode::ProviderNotFound
+        | ErrorCode::FileNotFound
+        | ErrorCode::TerminalNotFound => StatusCode::NOT_FOUND,
         ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         ErrorCode::TemplateNotReady
         | ErrorCode::BuildStateConflict
         | ErrorCode::SandboxStateConflict
+        | ErrorCode::ServiceConflict
+        | ErrorCode::ChatConflict
+        | ErrorCode::TurnRunning
+        | ErrorCode::TurnNotRunning
+        | ErrorCode::CallNotWaiting
+        | ErrorCode::AgentConflict
         | ErrorCode::IdempotencyConflict
         | ErrorCode::LastKey
-        | ErrorCode::SecretConflict => StatusCode::CONFLICT,
-        ErrorCode::IdempotencyMismatch | ErrorCode::BuildFailed => StatusCode::UNPROCESSABLE_ENTITY,
+        | ErrorCode::SecretConflict
+        | ErrorCode::AlreadyExists
+        | ErrorCode::FileConflict => StatusCode::CONFLICT,
+        ErrorCode::FileChanged => StatusCode::PRECONDITION_FAILED,
+        ErrorCode::IdempotencyMismatch
+        | ErrorCode::BuildFailed
+        | ErrorCode::SqliteUnavailable
+        | ErrorCode::SqliteError => StatusCode::UNPROCESSABLE_ENTITY,
         ErrorCode::SandboxCapacityUnavailable | ErrorCode::LimitReached | ErrorCode::RateLimited => {
             StatusCode::TOO_MANY_REQUESTS
         }
         ErrorCode::SandboxUnresponsive => StatusCode::BAD_GATEWAY,
-        ErrorCode::StorageFull => StatusCode::INSUFFICIENT_STORAGE,
+        ErrorCode::StorageFull | ErrorCode::SandboxDiskFull => StatusCode::INSUFFICIENT_STORAGE,
         ErrorCode::ServiceUnavailable | ErrorCode::GuestUnresponsive => StatusCode::SERVICE_UNAVAILABLE,
         // A status that clients do not retry on their own: the request would fail again.
         ErrorCode::SandboxChangeFailed
@@ -197,6 +230,9 @@ impl IntoResponse for ApiError {
         let mut response = (status, Json(body)).into_response();
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
+        }
+        if let Some(etag) = self.etag.and_then(|etag| HeaderValue::try_from(etag).ok()) {
+            response.headers_mut().insert(http::header::ETAG, etag);
         }
         match self.code {
             // Capacity does not become free within the seconds for which clients retry.
@@ -260,99 +296,6 @@ impl From<cabana_store::Error> for ApiError {
             }
             cabana_store::Error::Closed => Self::new(ErrorCode::ServiceUnavailable, "The server is shutting down"),
             error => Self::internal(&error),
-        }
-    }
-}
-
-impl From<lifecycle::CreateError> for ApiError {
-    fn from(error: lifecycle::CreateError) -> Self {
-        use lifecycle::CreateError as E;
-        match error {
-            E::Capacity(shortage) => Self::new(ErrorCode::SandboxCapacityUnavailable, sentence(&shortage.to_string())),
-            E::TeamFull { limit } => Self::new(
-                ErrorCode::SandboxCapacityUnavailable,
-                format!(
-                    "This team has {limit} sandboxes, including paused ones, which is its limit; kill some, or raise \
-                     limits.max_team_sandboxes"
-                ),
-            ),
-            E::Conflict { key } => Self::new(
-                ErrorCode::IdempotencyMismatch,
-                format!("The idempotency key {key} was used before with another request; choose another one"),
-            ),
-            E::Spent { key, id, cause } => Self::new(
-                ErrorCode::IdempotencyConflict,
-                format!("The sandbox {id} that was created with the idempotency key {key} {cause}; choose another key"),
-            ),
-            E::Ended { id, cause } => Self::ended(&id, &cause),
-            E::ShuttingDown => Self::new(ErrorCode::ServiceUnavailable, "The server is shutting down; try again"),
-            E::Launch { id, source } => refuse_launch(&id, &source),
-            E::TooSlow { id, seconds } => Self::new(
-                ErrorCode::SandboxCreateFailed,
-                format!(
-                    "Sandbox {id} was not up within {seconds} s; try again, and see the server's log if it happens again"
-                ),
-            ),
-            E::NotReady { id, why } => Self::new(
-                ErrorCode::SandboxNotReady,
-                format!("Sandbox {id} did not become ready and was removed: {why}"),
-            ),
-            E::Store(error) => error.into(),
-            error @ E::Panicked { .. } => Self::internal(&error),
-        }
-    }
-}
-
-impl From<lifecycle::ChangeError> for ApiError {
-    fn from(error: lifecycle::ChangeError) -> Self {
-        use lifecycle::ChangeError as E;
-        let text = error.to_string();
-        match error {
-            E::Ended { id, cause } => Self::ended(&id, &cause),
-            E::Conflict { id, state } => Self::new(
-                ErrorCode::SandboxStateConflict,
-                format!("Sandbox {id} is {state}, so this is not possible now; see GET /sandboxes/{id}"),
-            ),
-            E::Capacity(shortage) => lifecycle::CreateError::Capacity(shortage).into(),
-            E::Storage { id, source } => storage_refusal(&source).unwrap_or_else(|| {
-                let text = cabana_types::error::chain(&source);
-                Self::new(ErrorCode::SandboxChangeFailed, format!("Sandbox {id} could not be resumed: {text}"))
-            }),
-            E::OverBudget { id, why } => Self::new(
-                ErrorCode::SandboxCapacityUnavailable,
-                format!(
-                    "Sandbox {id} cannot be paused with its memory and keeps running: {why}. Pause its filesystem only \
-                     (memory: false), or kill or resume others"
-                ),
-            ),
-            E::Snapshots { limit } => Self::new(
-                ErrorCode::SandboxCapacityUnavailable,
-                format!("This team has {limit} snapshots, which is its limit; delete some (DELETE /templates/{{id}})"),
-            ),
-            E::Failed { id, operation, failure } => Self::new(
-                ErrorCode::SandboxChangeFailed,
-                format!("Sandbox {id} could not be {operation} and is unchanged: {failure}"),
-            ),
-            E::Interrupted(id) => Self::new(
-                ErrorCode::SandboxStateConflict,
-                format!("Another request changed sandbox {id} first; try again"),
-            ),
-            E::InUse { id, used } => Self::new(
-                ErrorCode::SandboxStateConflict,
-                format!(
-                    "Sandbox {id} uses {used} MiB of memory, more than the new limit; stop some of its processes first"
-                ),
-            ),
-            E::Unresponsive(id) => Self::new(
-                ErrorCode::GuestUnresponsive,
-                format!(
-                    "The guest of sandbox {id} does not answer; it keeps running. POST /sandboxes/{id}/recover boots it again"
-                ),
-            ),
-            E::Unsupported(text) => Self::new(ErrorCode::NotSupported, text),
-            E::Slow(_) => Self::new(ErrorCode::ServiceUnavailable, format!("{text}; try again later")),
-            E::ShuttingDown => Self::new(ErrorCode::ServiceUnavailable, "The server is shutting down; try again"),
-            E::Store(error) => error.into(),
         }
     }
 }

@@ -3,22 +3,32 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+mod assets;
 pub mod auth;
 mod base_template;
 pub mod builds;
+mod chats;
 pub mod config;
 pub mod data_dir;
+pub mod doctor;
 mod egress;
 pub mod error;
 mod failpoint;
+mod guest_process;
 pub mod lifecycle;
+mod live;
 pub mod local;
+mod machine_status;
 mod reboot;
 pub mod resource_limits;
 pub mod server;
+mod services;
+mod terminals;
+mod tools;
 pub mod vault;
 pub mod webhooks;
 
+pub use assets::{Assets, AssetsDirectory, NoAssets};
 pub use base_template::Progress;
 pub use cabana_store::Boot;
 pub use config::Config;

@@ -105,6 +105,7 @@ pub use self::journal::{JournalLine, LEVELS};
 pub use self::pause::Pause;
 pub use self::paused_memory::OverBudget;
 pub use self::registry::Shortage;
+pub use self::routes::RouteObserver;
 pub use self::usage::UsageError;
 
 /// How long tasks may take to end when the server stops. The next start continues what they leave.
@@ -249,6 +250,11 @@ impl Lifecycle {
         if !late.is_empty() || !done {
             tracing::warn!("some work on sandboxes is left for the next start");
         }
+    }
+
+    /// Tells somebody of sandboxes that run or do not run any more, from now on.
+    pub fn observe_routes(&self, observer: Arc<dyn RouteObserver>) {
+        self.driver.routes.observe(observer);
     }
 
     /// Creates a sandbox.

@@ -15,6 +15,7 @@ use cabana_supervisor::Supervisor;
 use cabana_types::SandboxId;
 use tokio_util::sync::CancellationToken;
 
+use crate::assets::Assets;
 use crate::base_template::{BaseTemplate, Progress};
 use crate::config::{self, Config};
 use crate::data_dir::{DataDir, keep_ballast};
@@ -33,6 +34,8 @@ pub struct Programs {
     pub launcher: PathBuf,
     /// The guest's executable; `None` if it is embedded in `launcher`.
     pub guest: Option<PathBuf>,
+    /// The files of the web console.
+    pub assets: Arc<dyn Assets>,
 }
 
 /// What a server reports while it starts.
@@ -54,6 +57,8 @@ pub struct Started {
     pub address: SocketAddr,
     /// A key that was made by this start, to be shown once.
     pub fresh_key: Option<cabana_types::Secret>,
+    /// A link that signs the first admin in to the console, once, within ten minutes.
+    pub sign_in_link: Option<cabana_types::Secret>,
     /// The name of the default isolation backend.
     pub isolation: String,
     /// Kind and place of the pool.
@@ -86,10 +91,12 @@ pub async fn serve(
         bounds: config.egress.bounds(),
         policies,
         reserved_memory: u64::from(config.limits.reserved_memory_mb) << 20,
+        io: config.io.limits(),
         supervisor: supervisor.clone(),
     };
     let host = Arc::new(Host::open(host, Arc::new(pool.clone())).await.map_err(machine)?);
-    let native = NativeConfig { program: programs.launcher, guest: programs.guest };
+    let Programs { launcher, guest, assets } = programs;
+    let native = NativeConfig { program: launcher, guest };
     let native = Native::open(&native, Arc::clone(&host)).map_err(machine)?;
     let isolations = Isolations::new(Arc::new(native), Arc::new(pool.clone()))
         .with_pool(Arc::new(pool.clone()))
@@ -100,7 +107,7 @@ pub async fn serve(
         Server::start_after(config, data_dir, store, Arc::new(isolations), supervisor.clone(), disks_lost).await;
     let served = match started {
         Ok(server) => match start_proxy(config, &host, &server, &supervisor).await {
-            Ok(()) => run(config, &pool, isolation, server, observer, shutdown).await,
+            Ok(()) => run(config, &pool, isolation, server.with_assets(assets), observer, shutdown).await,
             Err(error) => Err(error),
         },
         Err(error) => Err(error),
@@ -132,12 +139,14 @@ async fn run(
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     let base = BaseTemplate::open(config, pool, server.templates()).await?;
-    let started = Started {
+    let mut started = Started {
         address: server.address(),
         fresh_key: server.fresh_key().cloned(),
+        sign_in_link: None,
         isolation,
         pool: pool.description().to_owned(),
     };
+    let links = server.sign_in_links();
     let remount = server.remount();
     let stop = shutdown.clone();
     let needed = remount.clone();
@@ -162,6 +171,13 @@ async fn run(
             shutdown.cancel();
             ended(serving.await)?;
             return Err(error);
+        }
+    }
+    // Only now: it is not valid for long.
+    match links.make().await {
+        Ok(link) => started.sign_in_link = Some(link),
+        Err(error) => {
+            tracing::warn!(error = cabana_types::error::chain(&error), "could not make a link for signing in")
         }
     }
     observer.ready(&started);

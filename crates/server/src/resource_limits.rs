@@ -70,6 +70,11 @@ impl ResourceLimits {
         })
     }
 
+    /// The longest timeout, seconds.
+    pub fn longest_timeout(&self) -> u64 {
+        (u64::from(self.max_timeout_hours) * 3600).min(limits::MAX_TIMEOUT_SECONDS)
+    }
+
     /// Checks a timeout in seconds.
     pub fn timeout(&self, field: &'static str, seconds: i64) -> Result<u64, String> {
         let most = u64::from(self.max_timeout_hours) * 3600;

@@ -1,38 +1,49 @@
 //! Composes the parts: what starts and stops in which order.
 
+mod handles;
+
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cabana_accounts::Accounts;
+use cabana_agent::call::Limits;
 use cabana_edge::tls::{Tls, TlsError};
 use cabana_edge::{Directory, Edge, listener};
 use cabana_fs::space::Space;
 use cabana_runtime::Isolations;
 use cabana_storage::ColdStore;
-use cabana_store::{Boot, BuildStatus, ProvidedTemplate, Store};
+use cabana_store::Store;
 use cabana_supervisor::{Restart, Supervisor};
-use cabana_types::{BuildId, Resources, SandboxId, Secret, TemplateId};
-use jiff::Timestamp;
+use cabana_types::{SandboxId, Secret};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{self, App};
-use crate::auth::{FIRST_TEAM, KeyRates, Keys};
+use crate::assets::{Assets, NoAssets};
+use crate::auth::{KeyRates, Keys};
 use crate::builds::Builds;
+use crate::chats::Chats;
+use crate::chats::blobs::Blobs;
+use crate::chats::models::Models;
 use crate::config::{Config, TlsMode};
 use crate::data_dir::DataDir;
 use crate::egress::Egress;
 use crate::error::Error;
 use crate::failpoint;
 use crate::lifecycle::Lifecycle;
+use crate::live::Live;
 use crate::reboot::Reboot;
 use crate::resource_limits::ResourceLimits;
+use crate::services::{AppPreviews, Base, Grants, Services, Tickets};
+use crate::tools::Calls;
 use crate::vault::Vault;
 use crate::webhooks::Courier;
+pub use handles::{SignInLinks, TemplateSpec, Templates};
 
 /// How often the use of API keys is recorded.
 const RECORD_KEYS_EVERY: Duration = Duration::from_secs(30);
@@ -41,6 +52,10 @@ const RECORD_KEYS_EVERY: Duration = Duration::from_secs(30);
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a stopping server waits for tasks of requests.
 const TASKS_GRACE: Duration = Duration::from_secs(5);
+
+/// Settings that hold the keys of links for uploads and downloads, and of previews.
+const UPLOAD_KEY: &str = "upload_key";
+const PREVIEW_KEY: &str = "preview_key";
 
 /// What archives leave free on a disk of their own.
 const ARCHIVE_RESERVE: u64 = 256 << 20;
@@ -52,9 +67,10 @@ pub struct Server {
     address: SocketAddr,
     tls: Option<Tls>,
     limits: listener::Limits,
-    /// Further names of the API, if only known names are accepted.
-    hosts: Option<Vec<String>>,
+    /// Further names of the API.
+    hosts: Vec<String>,
     app: Arc<App>,
+    assets: Arc<dyn Assets>,
     directory: Arc<Directory>,
     fresh_key: Option<Secret>,
     supervisor: Supervisor,
@@ -109,29 +125,89 @@ impl Server {
         lifecycle.start();
         let domain = config.public_domain(address.port());
         let builds = Builds::open(store.clone(), Arc::clone(&lifecycle), config, &supervisor).await?;
-        let upload_key = upload_key(&store).await?;
+        let models = Models::open(&config.models, store.clone(), vault.provider_keys.clone());
+        let blobs = Blobs::of_server(config, &store, &lifecycle)?;
+        let upload_key = stored_key(&store, UPLOAD_KEY).await?;
         let webhooks = config.webhooks.clone();
         let tasks = TaskTracker::new();
         tasks.spawn(reboot.boot_again(Arc::clone(&lifecycle)));
         let egress = Egress::new(&config.egress);
+        let calls_store = store.clone();
+        let live = Live::new(store.clone());
+        let base = Base::of(domain.as_deref(), Some(&config.console_url(address)));
+        let services = Services::open(store.clone(), Arc::clone(&directory), Arc::clone(&live), base).await?;
+        lifecycle.observe_routes(Arc::clone(&services) as _);
+        services.adopt_running();
+        let grants = Grants::open(store.clone()).await?;
+        let tickets = Tickets::new(stored_key(&store, PREVIEW_KEY).await?);
         let app = App {
+            accounts: Accounts::open(store.clone()).await?,
+            console_origin: config.console_origin(),
+            console_url: config.console_url(address),
             store,
             lifecycle,
             keys,
             rates: KeyRates::new(&config.rates),
             limits: resource_limits,
             egress,
+            no_new_privileges: config.isolation.no_new_privileges,
             domain,
             webhooks,
             builds,
             vault,
+            models,
+            blobs,
             upload_key,
+            services,
+            grants,
+            tickets,
+            chats: Chats::new(calls_store.clone(), Arc::clone(&live)),
+            chat_stream_seconds: config.chat.stream_seconds.into(),
+            chat_idle_seconds: config.chat.idle_seconds.into(),
+            live,
+            terminals: Arc::default(),
+            calls: Calls::new(
+                calls_store,
+                Limits { max_output: usize::from(config.tools.max_output_kb) << 10 },
+                tasks.clone(),
+            ),
+            places: Arc::default(),
+            data_dir: config.data_dir.clone(),
+            max_upload: u64::from(config.tools.max_upload_mb) << 20,
+            own_sandboxes: tokio::sync::Mutex::default(),
+            mcp_calls: Default::default(),
+            directory: Arc::clone(&directory),
             tasks,
         };
         let app = Arc::new(app);
         let limits = config.connections.limits(&config.rates);
-        let hosts = (address.ip().is_loopback() && tls.is_none()).then(|| config.connections.hosts.clone());
-        Ok(Self { listener, address, tls, limits, hosts, app, directory, fresh_key, supervisor, _data_dir: data_dir })
+        let hosts = config.connections.hosts.clone();
+        let assets = Arc::new(NoAssets);
+        Ok(Self {
+            listener,
+            address,
+            tls,
+            limits,
+            hosts,
+            app,
+            assets,
+            directory,
+            fresh_key,
+            supervisor,
+            _data_dir: data_dir,
+        })
+    }
+
+    /// Serves the web console from these files.
+    #[must_use]
+    pub fn with_assets(mut self, assets: Arc<dyn Assets>) -> Self {
+        self.assets = assets;
+        self
+    }
+
+    /// A handle for making links that sign in to the console, also while the server runs.
+    pub fn sign_in_links(&self) -> SignInLinks {
+        SignInLinks::new(Arc::clone(&self.app))
     }
 
     /// The address it listens on.
@@ -156,19 +232,24 @@ impl Server {
 
     /// A handle for registering templates, also while the server runs.
     pub fn templates(&self) -> Templates {
-        Templates { app: Arc::clone(&self.app) }
+        Templates::new(Arc::clone(&self.app))
     }
 
     /// Serves until `shutdown`, or until a task fails that the server cannot run without. Sandboxes keep running.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        let Self { listener, tls, limits, hosts, app, directory, supervisor, _data_dir: data_dir, .. } = self;
+        let Self {
+            listener, address, tls, limits, hosts, app, assets, directory, supervisor, _data_dir: data_dir, ..
+        } = self;
         let lifecycle = Arc::clone(&app.lifecycle);
         let edge = Edge::new(directory, app.domain.clone(), lifecycle).with_disk_used(disk_used(&app.lifecycle));
         let known = Arc::clone(&app);
-        let mut edge = edge.with_keys(Arc::new(move |text| known.keys.is_key(text)));
-        if let Some(hosts) = &hosts {
-            edge = edge.with_names(hosts);
-        }
+        let edge = edge.with_keys(Arc::new(move |text| known.keys.is_key(text)));
+        let previews = AppPreviews::new(Arc::clone(&app), Arc::clone(&assets));
+        let edge = edge.with_previews(Arc::new(previews));
+        let edge = match address.ip().is_loopback() && tls.is_none() {
+            true => edge.with_names(&hosts),
+            false => edge.with_names_at(api::GUARDED_PATHS, &hosts),
+        };
         let edge = Arc::new(edge);
         let fatal = end_on_fatal(supervisor.clone(), shutdown.clone());
         failpoint::panic_tasks(&supervisor);
@@ -176,7 +257,23 @@ impl Server {
         let key_uses = supervisor.scope();
         let recorded = Arc::clone(&app);
         key_uses.restart("API key uses", Restart::forever(), move |stop| record_keys(Arc::clone(&recorded), stop));
-        let api = api::router(Arc::clone(&app));
+        let expiring = Arc::clone(&app);
+        key_uses.restart("grant expiry", Restart::forever(), move |stop| {
+            let app = Arc::clone(&expiring);
+            async move { app.grants.expire(stop).await }
+        });
+        let blobs = Arc::clone(&app.blobs);
+        key_uses.restart("files of chats", Restart::forever(), move |stop| Arc::clone(&blobs).keep_sweeping(stop));
+        let updates = supervisor.scope();
+        let live = Arc::clone(&app.live);
+        updates.restart("live updates", Restart::forever(), move |stop| Arc::clone(&live).run(stop));
+        let (live, stopping) = (Arc::clone(&app.live), shutdown.clone());
+        tokio::spawn(async move {
+            stopping.cancelled().await;
+            live.stopping().cancel();
+        });
+        Chats::adopt(&app).await?;
+        let api = api::router(Arc::clone(&app), assets);
         let served = match &tls {
             Some(tls) => {
                 let serving = listener::serve_tls(listener, edge, api, tls, limits, shutdown.clone());
@@ -199,8 +296,11 @@ impl Server {
         if timeout(TASKS_GRACE, app.tasks.wait()).await.is_err() {
             tracing::warn!(open = app.tasks.len(), "requests are still being handled at shutdown");
         }
+        app.chats.stop().await;
+        app.services.stop().await;
         app.lifecycle.stop().await;
         courier.stop().await;
+        updates.stop(STOP_TIMEOUT).await;
         key_uses.stop(STOP_TIMEOUT).await;
         app.store.close().await;
         drop(data_dir);
@@ -211,68 +311,15 @@ impl Server {
     }
 }
 
-/// A template whose root filesystem is built outside of the server.
-#[derive(Debug, Clone)]
-pub struct TemplateSpec {
-    /// Its alias, `base`.
-    pub alias: String,
-    /// The build that holds its root filesystem.
-    pub build: BuildId,
-    /// Whether that is finished.
-    pub ready: bool,
-    /// Default resources of its sandboxes.
-    pub resources: Resources,
-    /// Boot settings of its sandboxes.
-    pub boot: Boot,
-}
-
-/// Registers templates.
-#[derive(Debug, Clone)]
-pub struct Templates {
-    app: Arc<App>,
-}
-
-impl Templates {
-    /// The finished build of a template of the first team, if there is one.
-    pub async fn build_of(&self, alias: &str) -> Result<Option<BuildId>, Error> {
-        let team = first_team();
-        let template = self.app.store.template_by_alias(&team, None, alias).await?;
-        let build = template.and_then(|t| t.build).filter(|b| b.status == BuildStatus::Ready);
-        Ok(build.map(|b| b.id))
-    }
-
-    /// Registers a template of the first team that every team may use. With `ready: false` it is still being built, and
-    /// creations fail with a message to wait. Such a build never replaces a finished one.
-    pub async fn ensure(&self, spec: TemplateSpec) -> Result<TemplateId, Error> {
-        let given = ProvidedTemplate {
-            id: TemplateId::from_random(rand::random()),
-            team: first_team(),
-            alias: spec.alias,
-            public: true,
-            build: spec.build,
-            ready: spec.ready,
-            resources: spec.resources,
-            boot: spec.boot,
-            at: Timestamp::now(),
-        };
-        Ok(self.app.store.ensure_template(given).await?)
-    }
-}
-
-/// The key that signs upload links. It is stored, so that links stay valid after a restart.
-async fn upload_key(store: &Store) -> Result<Secret, Error> {
-    const SETTING: &str = "upload_key";
-    if let Some(key) = store.setting(SETTING).await? {
+/// A key that signs what clients bring back. It is stored, so that this stays valid after a restart.
+async fn stored_key(store: &Store, setting: &'static str) -> Result<Secret, Error> {
+    if let Some(key) = store.setting(setting).await? {
         return Ok(Secret::new(key));
     }
     let key: [u8; 32] = rand::random();
     let key: String = key.iter().map(|b| format!("{b:02x}")).collect();
-    store.set_setting(SETTING, key.clone()).await?;
+    store.set_setting(setting, key.clone()).await?;
     Ok(Secret::new(key))
-}
-
-fn first_team() -> cabana_types::TeamId {
-    FIRST_TEAM.parse().expect("the first team's id is a valid one")
 }
 
 /// Where archives have to fit: beside everything else if they are on the disk of the data directory.
@@ -314,7 +361,7 @@ fn end_on_fatal(
     })
 }
 
-/// Records from time to time which API keys were used, and once more on shutdown.
+/// Records from time to time which API keys and sessions were used, and once more on shutdown.
 async fn record_keys(app: Arc<App>, stop: CancellationToken) {
     loop {
         let ended = tokio::select! {
@@ -326,6 +373,12 @@ async fn record_keys(app: Arc<App>, stop: CancellationToken) {
             && let Err(error) = app.store.touch_keys(used).await
         {
             tracing::warn!(error = cabana_types::error::chain(&error), "could not record the use of API keys");
+        }
+        if let Err(error) = app.accounts.record().await {
+            tracing::warn!(error = cabana_types::error::chain(&error), "could not record the use of sessions");
+        }
+        if let Err(error) = app.grants.record().await {
+            tracing::warn!(error = cabana_types::error::chain(&error), "could not record the use of grants");
         }
         if ended {
             return;

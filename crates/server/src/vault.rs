@@ -1,8 +1,9 @@
-//! Credentials that never enter a sandbox: secrets of teams, workload identity tokens and certificate authorities. What
-//! is at rest is sealed with a key beside the database.
+//! Credentials that never enter a sandbox: secrets of teams, keys of their model providers, workload identity tokens and
+//! certificate authorities. What is at rest is sealed with a key beside the database.
 
 mod authorities;
 mod identity;
+mod provider_keys;
 mod sealing;
 mod secrets;
 mod token;
@@ -17,6 +18,7 @@ use cabana_types::{SandboxId, Secret};
 
 use self::authorities::Authorities;
 pub(crate) use self::identity::Identity;
+pub(crate) use self::provider_keys::ProviderKeys;
 use self::sealing::Sealer;
 pub use self::sealing::SealingError;
 pub(crate) use self::secrets::{NewSecret, NewValue, Secrets};
@@ -29,6 +31,7 @@ pub struct Vault {
     store: Store,
     pub(crate) secrets: Secrets,
     pub(crate) identity: Identity,
+    pub(crate) provider_keys: ProviderKeys,
     authorities: Authorities,
 }
 
@@ -40,6 +43,7 @@ impl Vault {
             store: store.clone(),
             secrets: Secrets::new(store.clone(), Arc::clone(&sealer)),
             identity: Identity::new(store.clone(), Arc::clone(&sealer), url),
+            provider_keys: ProviderKeys::new(Arc::clone(&sealer)),
             authorities: Authorities::new(store.clone(), sealer),
         }))
     }

@@ -9,7 +9,7 @@ use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
 
 use crate::column::{Columns, json, micros};
-use crate::{Boot, Error, Store, build_log, tag};
+use crate::{Boot, Error, Store, build_log, feed, tag};
 pub use request::{BuildLimits, BuildRequest, BuildTarget};
 
 /// Longest stored failure reason, bytes.
@@ -151,7 +151,7 @@ impl Store {
         self.write(move |connection| {
             Box::pin(async move {
                 let build = only(connection, &id, &[BuildStatus::Waiting]).await?;
-                set_status(connection, &id, BuildStatus::Building, at).await?;
+                set_status(connection, &build, BuildStatus::Building, at).await?;
                 Ok(Build { status: BuildStatus::Building, updated_at: at, ..build })
             })
         })
@@ -192,8 +192,8 @@ impl Store {
     ) -> Result<(), Error> {
         self.write(move |connection| {
             Box::pin(async move {
-                only(connection, &id, &[BuildStatus::Waiting, BuildStatus::Building]).await?;
-                set_status(connection, &id, BuildStatus::Error, at).await?;
+                let build = only(connection, &id, &[BuildStatus::Waiting, BuildStatus::Building]).await?;
+                set_status(connection, &build, BuildStatus::Error, at).await?;
                 sqlx::query("update builds set finished_at = $2, error = $3, failed_step = $4 where id = $1")
                     .bind(id.as_str())
                     .bind(micros(at))
@@ -231,14 +231,17 @@ impl Store {
     pub async fn delete_build(&self, id: BuildId) -> Result<bool, Error> {
         self.write(move |connection| {
             Box::pin(async move {
-                let done = sqlx::query(sqlx::AssertSqlSafe(format!(
-                    "delete from builds as b where b.id = $1 and b.status in ('ready', 'error') and {UNUSED}"
+                let template: Option<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(format!(
+                    "delete from builds as b where b.id = $1 and b.status in ('ready', 'error') and {UNUSED}
+                     returning template"
                 )))
                 .bind(id.as_str())
-                .execute(connection)
+                .fetch_optional(&mut *connection)
                 .await
                 .map_err(|e| Error::query("forget a build", e))?;
-                Ok(done.rows_affected() > 0)
+                let Some(template) = template else { return Ok(false) };
+                feed::note_template(connection, &template.parse()?).await?;
+                Ok(true)
             })
         })
         .await
@@ -271,18 +274,18 @@ pub(crate) async fn read(connection: &mut SqliteConnection, id: &BuildId) -> Res
 
 async fn set_status(
     connection: &mut SqliteConnection,
-    id: &BuildId,
+    build: &Build,
     status: BuildStatus,
     at: Timestamp,
 ) -> Result<(), Error> {
     sqlx::query("update builds set status = $2, updated_at = $3 where id = $1")
-        .bind(id.as_str())
+        .bind(build.id.as_str())
         .bind(status.as_str())
         .bind(micros(at))
-        .execute(connection)
+        .execute(&mut *connection)
         .await
         .map_err(|e| Error::query("write a build's status", e))?;
-    Ok(())
+    feed::note_build(connection, &build.id, &build.template).await
 }
 
 const INSERT: &str =
@@ -317,10 +320,10 @@ async fn write(connection: &mut SqliteConnection, build: &Build, sql: String) ->
         .bind(build.finished_at.map(micros))
         .bind(&build.error)
         .bind(&build.failed_step)
-        .execute(connection)
+        .execute(&mut *connection)
         .await
         .map_err(|e| Error::query("write a build", e))?;
-    Ok(())
+    feed::note_build(connection, &build.id, &build.template).await
 }
 
 pub(crate) fn status(row: &Columns<'_>, column: &'static str) -> Result<BuildStatus, Error> {

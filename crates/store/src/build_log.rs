@@ -6,6 +6,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
 
 use crate::column::{Columns, micros};
+use crate::feed::{self, Change};
 use crate::{Error, Order, Store};
 
 /// Stored lines per build; one more line says that output was truncated.
@@ -91,6 +92,7 @@ impl Store {
                         insert(connection, &build, seq, &last).await?;
                     }
                 }
+                feed::note(|| Change::BuildLog(build.clone()));
                 Ok(())
             })
         })

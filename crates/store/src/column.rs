@@ -1,5 +1,6 @@
 //! Column encodings: times as microseconds, JSON and ids as text.
 
+use cabana_types::ActorId;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,7 +12,12 @@ use crate::Error;
 /// A row whose columns are read by name; errors name the column.
 pub(crate) struct Columns<'r>(pub(crate) &'r SqliteRow);
 
-impl Columns<'_> {
+impl<'r> Columns<'r> {
+    /// A text without a copy of it.
+    pub(crate) fn borrowed(&self, column: &'static str) -> Result<&'r str, Error> {
+        self.0.try_get(column).map_err(|e| Error::decode(column, e))
+    }
+
     pub(crate) fn text(&self, column: &'static str) -> Result<String, Error> {
         self.0.try_get(column).map_err(|e| Error::decode(column, e))
     }
@@ -50,6 +56,10 @@ impl Columns<'_> {
         self.0.try_get(column).map_err(|e| Error::decode(column, e))
     }
 
+    pub(crate) fn bytes_or_none(&self, column: &'static str) -> Result<Option<Vec<u8>>, Error> {
+        self.0.try_get(column).map_err(|e| Error::decode(column, e))
+    }
+
     pub(crate) fn hash_or_none(&self, column: &'static str) -> Result<Option<[u8; 32]>, Error> {
         let value: Option<Vec<u8>> = self.0.try_get(column).map_err(|e| Error::decode(column, e))?;
         value.map(|bytes| bytes.try_into().map_err(|_| Error::decode(column, "not 32 bytes long"))).transpose()
@@ -57,6 +67,39 @@ impl Columns<'_> {
 
     pub(crate) fn json<T: DeserializeOwned>(&self, column: &'static str) -> Result<T, Error> {
         serde_json::from_str(&self.text(column)?).map_err(|e| Error::decode(column, e))
+    }
+
+    pub(crate) fn json_or_none<T: DeserializeOwned>(&self, column: &'static str) -> Result<Option<T>, Error> {
+        let text = self.text_or_none(column)?;
+        text.map(|text| serde_json::from_str(&text).map_err(|e| Error::decode(column, e))).transpose()
+    }
+
+    /// A word of a list of words.
+    pub(crate) fn word<T>(&self, column: &'static str, parse: impl Fn(&str) -> Option<T>) -> Result<T, Error> {
+        parse(self.borrowed(column)?).ok_or_else(|| Error::decode(column, "not one of the words"))
+    }
+
+    pub(crate) fn word_or_none<T>(
+        &self,
+        column: &'static str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        let text = self.text_or_none(column)?;
+        text.map(|text| parse(&text).ok_or_else(|| Error::decode(column, "not one of the words"))).transpose()
+    }
+
+    pub(crate) fn actor_or_none(&self, column: &'static str) -> Result<Option<ActorId>, Error> {
+        let Some(text) = self.text_or_none(column)? else { return Ok(None) };
+        let user = text.parse().map(ActorId::User);
+        user.or_else(|_| text.parse().map(ActorId::Key)).map(Some).map_err(|e| Error::decode(column, e))
+    }
+
+    pub(crate) fn id_or_none<T>(&self, column: &'static str) -> Result<Option<T>, Error>
+    where
+        T: std::str::FromStr<Err = cabana_types::InvalidId>,
+    {
+        let text = self.text_or_none(column)?;
+        text.map(|text| text.parse().map_err(|e| Error::decode(column, e))).transpose()
     }
 
     pub(crate) fn id<T>(&self, column: &'static str) -> Result<T, Error>
@@ -75,4 +118,14 @@ pub(crate) fn json<T: Serialize>(column: &'static str, value: &T) -> Result<Stri
 /// A time in microseconds, the precision of the database.
 pub(crate) fn micros(at: Timestamp) -> i64 {
     at.as_microsecond()
+}
+
+/// An optional value as JSON text.
+pub(crate) fn json_or_none<T: Serialize>(column: &'static str, value: Option<&T>) -> Result<Option<String>, Error> {
+    value.map(|value| json(column, value)).transpose()
+}
+
+/// A number that fits in a column; those that do not are of no use to anybody.
+pub(crate) fn integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }

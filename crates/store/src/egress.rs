@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::sandbox::read;
-use crate::{Error, Sandbox, Store, column, event};
+use crate::{Error, Sandbox, Store, event, policy_text};
 
 impl Store {
     /// Replaces a sandbox's egress policy. The event says only that it changed: policies can be large.
@@ -23,7 +23,7 @@ impl Store {
                 sandbox.egress = egress;
                 sqlx::query("update sandboxes set egress = $2 where id = $1")
                     .bind(id.as_str())
-                    .bind(column::json("egress", sandbox.egress.as_ref())?)
+                    .bind(policy_text::write(&sandbox.egress)?.as_ref())
                     .execute(&mut *connection)
                     .await
                     .map_err(|e| Error::query("write a sandbox's egress policy", e))?;

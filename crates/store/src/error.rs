@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cabana_types::sandbox::Refused;
-use cabana_types::{BuildId, InvalidId, SandboxId, TemplateId};
+use cabana_types::{AttachmentId, BuildId, CallId, ChatId, InvalidId, MessageId, SandboxId, TemplateId, TurnId};
 
 /// An error of the store.
 #[derive(Debug, thiserror::Error)]
@@ -112,6 +112,24 @@ pub enum Error {
         /// The limit.
         limit: u32,
     },
+    /// There is no such chat.
+    #[error("there is no chat {0}")]
+    NoChat(ChatId),
+    /// The chat has no such turn.
+    #[error("there is no turn {0}")]
+    NoTurn(TurnId),
+    /// The turn has begun, so that it cannot be taken out of the queue.
+    #[error("the turn {0} is not queued")]
+    NotQueued(TurnId),
+    /// The chat has no such message.
+    #[error("there is no message {0}")]
+    NoMessage(MessageId),
+    /// The chat has no such call.
+    #[error("there is no call {0}")]
+    NoCall(CallId),
+    /// There is no such file, or it belongs to another chat.
+    #[error("there is no attachment {0}")]
+    NoAttachment(AttachmentId),
     /// The store was closed.
     #[error("the store is closed")]
     Closed,

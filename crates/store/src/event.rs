@@ -1,5 +1,7 @@
 //! Lifecycle events of sandboxes, written in the transaction of the change that they describe.
 
+use std::sync::Arc;
+
 use cabana_types::{BuildId, SandboxId, TeamId};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -7,6 +9,7 @@ use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
 
 use crate::column::{Columns, json, micros};
 use crate::delivery::{self, Fresh};
+use crate::feed::{self, Change, NewEvent};
 use crate::{Error, Order, Store};
 
 macro_rules! kinds {
@@ -181,7 +184,9 @@ pub(crate) async fn insert(
     data: &Value,
     at: Timestamp,
 ) -> Result<(), Error> {
-    let (id, data) = (uuid::Uuid::now_v7().to_string(), json("data", data)?);
+    let id = uuid::Uuid::now_v7().to_string();
+    note(&id, sandbox, team, kind, data, at);
+    let data = json("data", data)?;
     sqlx::query("insert into events (id, sandbox, team, kind, data, at) values ($1, $2, $3, $4, $5, $6)")
         .bind(&id)
         .bind(sandbox.as_str())
@@ -202,6 +207,16 @@ pub(crate) async fn insert(
     .await
     .map_err(|e| Error::query("drop old events", e))?;
     delivery::enqueue(connection, &Fresh { id: &id, kind, data: &data, at: micros(at), sandbox, team }, None).await
+}
+
+/// Notes a new event for the listeners.
+fn note(id: &str, sandbox: &SandboxId, team: &TeamId, kind: &'static str, data: &Value, at: Timestamp) {
+    feed::note(|| {
+        // As it is read from the store.
+        let at = Timestamp::from_microsecond(micros(at)).unwrap_or(at);
+        let (sandbox, team) = (sandbox.clone(), team.clone());
+        Change::Event(Arc::new(NewEvent { id: id.to_owned(), kind, data: data.clone(), at, sandbox, team }))
+    });
 }
 
 /// Inserts an [`UPDATED`] event, or replaces the last event if it has the same reason.
@@ -242,7 +257,9 @@ pub(crate) async fn replace_last(
     let Some(last) = last else {
         return insert(connection, sandbox, team, kind, details, at).await;
     };
-    let (id, data) = (uuid::Uuid::now_v7().to_string(), json("data", details)?);
+    let id = uuid::Uuid::now_v7().to_string();
+    note(&id, sandbox, team, kind, details, at);
+    let data = json("data", details)?;
     sqlx::query("update events set id = $3, data = $4, at = $5 where sandbox = $1 and id = $2")
         .bind(sandbox.as_str())
         .bind(&last)

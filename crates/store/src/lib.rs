@@ -1,4 +1,4 @@
-//! The database: teams, keys, templates, sandboxes, their events and webhooks, in SQLite. The only crate with SQL.
+//! The database: teams, keys, templates, sandboxes, their events and webhooks, chats, in SQLite. The only crate with SQL.
 //!
 //! All changes go through one writer, which batches waiting changes into one transaction; reads have their own
 //! connections and never wait for it.
@@ -6,42 +6,74 @@
 #![forbid(unsafe_code)]
 
 pub mod activity;
+pub mod agent;
+pub mod attachment;
 pub mod build;
 pub mod build_log;
 pub mod cache;
+pub mod chat;
+pub mod chat_call;
+pub mod chat_event;
+pub mod checkpoint;
 mod column;
 pub mod delivery;
 mod egress;
 pub mod error;
 pub mod event;
+pub mod feed;
+pub mod grant;
 pub mod identity;
 pub mod key;
 pub mod listing;
+pub mod message;
 mod migrations;
+pub mod model_provider;
+mod policy_text;
 pub mod sandbox;
 pub mod secret;
+pub mod service;
+pub mod session;
 mod setting;
 pub mod snapshot;
 mod store;
 pub mod tag;
 pub mod template;
+mod tombstone;
+pub mod tool_call;
 mod transition;
+pub mod turn;
+pub mod user;
 pub mod webhook;
 mod writer;
 
+pub use agent::{AgentPut, AgentRow};
+pub use attachment::AttachmentRow;
 pub use build::{Build, BuildLimits, BuildRequest, BuildStatus, BuildTarget};
 pub use build_log::{BuildLine, BuildLogQuery, LogLevel};
 pub use cache::{CacheKey, CacheKind};
+pub use chat::{ChatChange, ChatCommit, ChatCommitted, ChatQuery, ChatRequest, ChatRow, ChatSandboxRow, Summary};
+pub use chat_call::CallRow;
+pub use chat_event::EventRow;
+pub use checkpoint::CheckpointRow;
 pub use delivery::{Attempt, Delivery, PendingDelivery, Queue, Verdict};
 pub use error::Error;
 pub use event::{Event, EventQuery};
+pub use feed::{Change, Changes, NewEvent};
+pub use grant::{Grant, GrantKind};
 pub use identity::{SealedAuthority, SigningKey};
 pub use key::{ApiKey, KeyRemoval, Team};
 pub use listing::{Group, Order, Position, SandboxQuery};
+pub use message::MessageRow;
+pub use model_provider::ProviderRow;
 pub use sandbox::{Boot, Idempotency, Inserted, Sandbox};
 pub use secret::{SealedSecret, SecretChange, SecretInserted, SecretRef};
+pub use service::{LastRun, RunEnd, Service, ServicePut, ServiceSettings};
+pub use session::Session;
 pub use snapshot::{Snapshot, SnapshotInserted, SnapshotKind, SnapshotQuery, SnapshotState};
 pub use store::Store;
 pub use tag::{Assignment, DEFAULT_TAG, Tag};
 pub use template::{ProvidedTemplate, Template};
+pub use tool_call::ToolCall;
+pub use turn::TurnRow;
+pub use user::User;
 pub use webhook::{Webhook, WebhookChange};

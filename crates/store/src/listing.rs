@@ -23,8 +23,8 @@ pub enum Order {
 /// Position of a page's last row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
-    /// Start time of its last sandbox.
-    pub started_at: Timestamp,
+    /// Start time of its last sandbox; of ended ones, the time of its end.
+    pub at: Timestamp,
     /// Id of its last sandbox.
     pub id: SandboxId,
 }
@@ -59,9 +59,11 @@ pub struct SandboxQuery {
     pub groups: Vec<Group>,
     /// Only with all of this metadata.
     pub metadata: BTreeMap<String, String>,
+    /// Only with this text in the id, the template's alias or the value of a label; case does not matter in ASCII.
+    pub text: Option<String>,
     /// Only of this template.
     pub template: Option<TemplateId>,
-    /// Only started after this time.
+    /// Only started at or after this time.
     pub started_after: Option<Timestamp>,
     /// Oldest or newest first.
     pub order: Order,
@@ -71,19 +73,64 @@ pub struct SandboxQuery {
     pub limit: u32,
 }
 
+/// Which sandboxes are listed. The conditions match those of partial indexes.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// Started and not ended, by the time of the start.
+    Living,
+    /// Tombstones, by the time of the end.
+    Ended,
+}
+
+impl Kind {
+    fn condition(self) -> &'static str {
+        match self {
+            Kind::Living => "state <> 'ended' and started_at is not null",
+            Kind::Ended => "state = 'ended' and ended_at is not null",
+        }
+    }
+
+    /// The column that orders them.
+    fn time(self) -> &'static str {
+        match self {
+            Kind::Living => "started_at",
+            Kind::Ended => "ended_at",
+        }
+    }
+}
+
 impl Store {
     /// Lists sandboxes that have been started and have not ended.
     pub async fn sandboxes(&self, query: &SandboxQuery) -> Result<Vec<Sandbox>, Error> {
-        // This condition matches that of the partial index.
-        let mut sql: QueryBuilder<Sqlite> =
-            QueryBuilder::new("select * from sandboxes where state <> 'ended' and started_at is not null and team = ");
-        sql.push_bind(query.team.as_str().to_owned());
-        sql.push(" and state in (");
-        let mut states = sql.separated(", ");
-        for state in query.groups.iter().flat_map(|group| group.states()) {
-            states.push_bind(*state);
+        self.list(query, Kind::Living).await
+    }
+
+    /// Lists tombstones, whatever groups are asked for. The last end is the newest.
+    pub async fn ended_sandboxes(&self, query: &SandboxQuery) -> Result<Vec<Sandbox>, Error> {
+        self.list(query, Kind::Ended).await
+    }
+
+    async fn list(&self, query: &SandboxQuery, kind: Kind) -> Result<Vec<Sandbox>, Error> {
+        let mut sql: QueryBuilder<Sqlite> = QueryBuilder::new("select * from sandboxes where ");
+        sql.push(kind.condition()).push(" and team = ").push_bind(query.team.as_str().to_owned());
+        if matches!(kind, Kind::Living) {
+            sql.push(" and state in (");
+            let mut states = sql.separated(", ");
+            for state in query.groups.iter().flat_map(|group| group.states()) {
+                states.push_bind(*state);
+            }
+            sql.push(")");
         }
-        sql.push(")");
+        if let Some(text) = &query.text {
+            let text = text.to_ascii_lowercase();
+            sql.push(" and (instr(lower(id), ")
+                .push_bind(text.clone())
+                .push(") > 0 or instr(lower(coalesce(alias, '')), ")
+                .push_bind(text.clone())
+                .push(") > 0 or exists (select 1 from json_each(metadata) m where instr(lower(m.value), ")
+                .push_bind(text)
+                .push(") > 0))");
+        }
         for (name, value) in &query.metadata {
             sql.push(" and exists (select 1 from json_each(metadata) m where m.key = ")
                 .push_bind(name.clone())
@@ -95,21 +142,31 @@ impl Store {
             sql.push(" and template = ").push_bind(template.as_str().to_owned());
         }
         if let Some(after) = query.started_after {
-            sql.push(" and started_at > ").push_bind(micros(after));
+            sql.push(" and started_at >= ").push_bind(micros(after));
         }
         if let Some(position) = &query.after {
-            sql.push(match query.order {
-                Order::Ascending => " and (started_at, id) > (",
-                Order::Descending => " and (started_at, id) < (",
+            sql.push(format!(" and ({}, id) ", kind.time())).push(match query.order {
+                Order::Ascending => "> (",
+                Order::Descending => "< (",
             });
-            sql.push_bind(micros(position.started_at)).push(", ").push_bind(position.id.as_str().to_owned()).push(")");
+            sql.push_bind(micros(position.at)).push(", ").push_bind(position.id.as_str().to_owned()).push(")");
         }
-        sql.push(match query.order {
-            Order::Ascending => " order by started_at asc, id asc",
-            Order::Descending => " order by started_at desc, id desc",
-        });
+        let direction = if query.order == Order::Ascending { "asc" } else { "desc" };
+        sql.push(format!(" order by {} {direction}, id {direction}", kind.time()));
         sql.push(" limit ").push_bind(query.limit);
         let rows = sql.build().fetch_all(self.reader()).await.map_err(|e| Error::query("list sandboxes", e))?;
+        rows.iter().map(sandbox::decode).collect()
+    }
+
+    /// The sandboxes of these ids that exist, in any state and in no order.
+    pub async fn sandboxes_by_id(&self, ids: impl IntoIterator<Item = &SandboxId>) -> Result<Vec<Sandbox>, Error> {
+        let mut sql: QueryBuilder<Sqlite> = QueryBuilder::new("select * from sandboxes where id in (");
+        let mut list = sql.separated(", ");
+        for id in ids {
+            list.push_bind(id.as_str().to_owned());
+        }
+        sql.push(")");
+        let rows = sql.build().fetch_all(self.reader()).await.map_err(|e| Error::query("read sandboxes", e))?;
         rows.iter().map(sandbox::decode).collect()
     }
 

@@ -25,6 +25,12 @@ const MIGRATIONS: &[(&str, &str, &str)] = &migrations![
     "0008" "secrets",
     "0009" "identity",
     "0010" "egress",
+    "0011" "tool_calls",
+    "0012" "tool_calls_by_team",
+    "0013" "people",
+    "0014" "ended",
+    "0015" "services",
+    "0016" "chats",
 ];
 
 pub(crate) fn migrator() -> Migrator {

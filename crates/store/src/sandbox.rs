@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cabana_types::egress::EgressPolicy;
 use cabana_types::sandbox::State;
-use cabana_types::{BuildId, KeyId, LifecyclePolicy, Resources, SandboxId, Secret, TeamId, TemplateId, Traffic};
+use cabana_types::{ActorId, BuildId, LifecyclePolicy, Resources, SandboxId, Secret, TeamId, TemplateId, Traffic};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -13,7 +13,7 @@ use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
 
 use crate::column::{self, Columns, micros};
-use crate::{Error, Store, event};
+use crate::{Error, Store, event, policy_text};
 
 /// A sandbox, from the accepted request to its tombstone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +68,10 @@ pub struct Sandbox {
     pub archives: u32,
     /// Digest of its last complete archive.
     pub archive_digest: Option<String>,
+    /// Public id of who asked for it.
+    pub created_by: Option<String>,
+    /// The last lines of its guest's journal, if it has failed or ended. They come from inside.
+    pub last_lines: Vec<String>,
 }
 
 /// Boot settings from the template.
@@ -86,6 +90,9 @@ pub struct Boot {
     /// Ready command: a program with arguments that succeeds when the sandbox is ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<Vec<String>>,
+    /// Whether programs inside gain nothing by set-uid files, so that `sudo` does not work.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_new_privileges: bool,
 }
 
 impl Boot {
@@ -97,7 +104,9 @@ impl Boot {
 
 impl Default for Boot {
     fn default() -> Self {
-        Self { default_user: "user".into(), default_workdir: None, env: BTreeMap::new(), start: None, ready: None }
+        let default_user = "user".into();
+        let (default_workdir, env, start, ready) = (None, BTreeMap::new(), None, None);
+        Self { default_user, default_workdir, env, start, ready, no_new_privileges: false }
     }
 }
 
@@ -123,7 +132,8 @@ pub enum Inserted {
 
 impl Store {
     /// Inserts a sandbox unless its idempotency key is known or its team has `most` sandboxes that have not ended.
-    pub async fn insert_sandbox(&self, sandbox: Sandbox, by: KeyId, most: u32) -> Result<Inserted, Error> {
+    pub async fn insert_sandbox(&self, sandbox: Sandbox, by: impl Into<ActorId>, most: u32) -> Result<Inserted, Error> {
+        let by = by.into();
         self.write(move |connection| {
             Box::pin(async move {
                 if let Some(idempotency) = &sandbox.idempotency {
@@ -146,7 +156,7 @@ impl Store {
                 if living >= most {
                     return Ok(Inserted::Full);
                 }
-                insert(connection, &sandbox).await?;
+                insert(connection, &sandbox, by.as_str()).await?;
                 let data = json!({ "state": sandbox.state.name(), "by": by.as_str() });
                 event::insert(connection, &sandbox.id, &sandbox.team, event::REQUESTED, &data, sandbox.created_at)
                     .await?;
@@ -241,30 +251,6 @@ impl Store {
         })
         .await
     }
-
-    /// Deletes up to `limit` tombstones, with their events, that are older than `before` or exceed the newest `keep`.
-    /// Returns their number.
-    pub async fn purge(&self, before: Timestamp, keep: u32, limit: u32) -> Result<u64, Error> {
-        self.write(move |connection| {
-            Box::pin(async move {
-                let done = sqlx::query(
-                    "delete from sandboxes where id in
-                        (select id from sandboxes where state = 'ended' and ended_at <
-                            max($1, coalesce((select ended_at from sandboxes where state = 'ended'
-                                order by ended_at desc limit 1 offset $2 - 1), $1))
-                         order by ended_at limit $3)",
-                )
-                .bind(micros(before))
-                .bind(keep)
-                .bind(limit)
-                .execute(connection)
-                .await
-                .map_err(|e| Error::query("forget tombstones", e))?;
-                Ok(done.rows_affected())
-            })
-        })
-        .await
-    }
 }
 
 pub(crate) async fn read(connection: &mut SqliteConnection, id: &SandboxId) -> Result<Sandbox, Error> {
@@ -276,13 +262,13 @@ pub(crate) async fn read(connection: &mut SqliteConnection, id: &SandboxId) -> R
     decode(&row.ok_or_else(|| Error::NoSandbox(id.clone()))?)
 }
 
-async fn insert(connection: &mut SqliteConnection, sandbox: &Sandbox) -> Result<(), Error> {
+async fn insert(connection: &mut SqliteConnection, sandbox: &Sandbox, by: &str) -> Result<(), Error> {
     sqlx::query(
         "insert into sandboxes (id, team, template, build, alias, state, detail, cpu_count, memory_mb, disk_mb, pids, metadata,
             env_vars, access_token, secure, egress, created_at, started_at, end_at, ended_at, idempotency_key, idempotency_hash,
-            traffic_token, mask_host, https_ports, policy, boot, since, archives, isolation, iam)
+            traffic_token, mask_host, https_ports, policy, boot, since, archives, isolation, iam, created_by)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25,
-            $26, $27, $28, $29, $30, $31)",
+            $26, $27, $28, $29, $30, $31, $32)",
     )
     .bind(sandbox.id.as_str())
     .bind(sandbox.team.as_str())
@@ -299,7 +285,7 @@ async fn insert(connection: &mut SqliteConnection, sandbox: &Sandbox) -> Result<
     .bind(column::json("env_vars", &sandbox.env_vars)?)
     .bind(sandbox.access_token.as_ref().map(|token| token.expose().to_owned()))
     .bind(sandbox.secure)
-    .bind(column::json("egress", sandbox.egress.as_ref())?)
+    .bind(policy_text::write(&sandbox.egress)?.as_ref())
     .bind(micros(sandbox.created_at))
     .bind(sandbox.started_at.map(micros))
     .bind(micros(sandbox.end_at))
@@ -315,6 +301,7 @@ async fn insert(connection: &mut SqliteConnection, sandbox: &Sandbox) -> Result<
     .bind(sandbox.archives)
     .bind(&sandbox.isolation)
     .bind(column::json("iam", &sandbox.iam)?)
+    .bind(by)
     .execute(connection)
     .await
     .map_err(|e| Error::query("write a sandbox", e))?;
@@ -346,7 +333,7 @@ pub(crate) fn decode(row: &SqliteRow) -> Result<Sandbox, Error> {
         env_vars: row.json("env_vars")?,
         access_token: row.text_or_none("access_token")?.map(Secret::new),
         secure: row.flag("secure")?,
-        egress: Arc::new(row.json("egress")?),
+        egress: policy_text::read(row.borrowed("egress")?)?,
         iam: row.json("iam")?,
         traffic: Traffic {
             token: row.text_or_none("traffic_token")?.map(Secret::new),
@@ -363,6 +350,11 @@ pub(crate) fn decode(row: &SqliteRow) -> Result<Sandbox, Error> {
         since: row.time("since")?,
         archives: row.number("archives")?,
         archive_digest: row.text_or_none("archive_digest")?,
+        created_by: row.text_or_none("created_by")?,
+        last_lines: match row.text_or_none("last_lines")? {
+            Some(text) => serde_json::from_str(&text).map_err(|e| Error::decode("last_lines", e))?,
+            None => Vec::new(),
+        },
     })
 }
 

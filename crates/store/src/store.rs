@@ -11,6 +11,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{ConnectOptions, SqliteConnection, SqlitePool};
 use tokio::sync::Notify;
 
+use crate::feed::Feed;
 use crate::writer::{Change, Writer};
 use crate::{Error, migrations};
 
@@ -26,6 +27,7 @@ pub struct Store {
     writer: Writer,
     readers: SqlitePool,
     added: Arc<Notify>,
+    feed: Feed,
     /// Supervises only the writer, so that it stops after everything else.
     supervisor: Supervisor,
 }
@@ -72,9 +74,10 @@ impl Store {
             .await
             .map_err(|e| failed(Box::new(e)))?;
         let added = Arc::new(Notify::new());
-        let writer = Writer::start(&supervisor, connection, Arc::clone(&added));
+        let feed = Feed::new();
+        let writer = Writer::start(&supervisor, connection, Arc::clone(&added), feed.clone());
         let writer = writer.await.map_err(|e| failed(Box::new(e)))?;
-        Ok(Self { writer, readers, added, supervisor })
+        Ok(Self { writer, readers, added, feed, supervisor })
     }
 
     /// Waits for pending writes and closes the database; later calls return [`Error::Closed`] or fail.
@@ -85,6 +88,10 @@ impl Store {
 
     pub(crate) fn added(&self) -> &Notify {
         &self.added
+    }
+
+    pub(crate) fn feed(&self) -> &Feed {
+        &self.feed
     }
 
     pub(crate) fn reader(&self) -> &SqlitePool {

@@ -9,7 +9,7 @@ use sqlx::SqliteConnection;
 
 use crate::build::{self, BuildStatus};
 use crate::column::{Columns, micros};
-use crate::{Build, Error, Store};
+use crate::{Build, Error, Store, feed};
 
 /// The tag that is used if none is given.
 pub const DEFAULT_TAG: &str = "default";
@@ -228,8 +228,8 @@ pub(crate) async fn touch(
     sqlx::query("update templates set updated_at = max(updated_at, $2) where id = $1")
         .bind(template.as_str())
         .bind(micros(at))
-        .execute(connection)
+        .execute(&mut *connection)
         .await
         .map_err(|e| Error::query("write when a template changed", e))?;
-    Ok(())
+    feed::note_template(connection, template).await
 }

@@ -9,7 +9,7 @@ use sqlx::{SqliteConnection, SqliteExecutor};
 
 use crate::build::{self, Build, BuildStatus};
 use crate::column::{Columns, micros};
-use crate::{Boot, Error, Store, tag};
+use crate::{Boot, Error, Store, feed, tag};
 
 /// A template and its current build.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -197,6 +197,8 @@ impl Store {
     pub async fn set_public(&self, id: TemplateId, public: bool, at: Timestamp) -> Result<(), Error> {
         self.write(move |connection| {
             Box::pin(async move {
+                // Teams that lose sight of it are told as well.
+                feed::note_template(connection, &id).await?;
                 let done = sqlx::query("update templates set public = $2 where id = $1 and public <> $2")
                     .bind(id.as_str())
                     .bind(public)
@@ -261,6 +263,7 @@ impl Store {
         self.write(move |connection| {
             Box::pin(async move {
                 check_unused(&mut *connection, &id).await?;
+                feed::note_template(connection, &id).await?;
                 let builds: Vec<String> = sqlx::query_scalar("select id from builds where template = $1")
                     .bind(id.as_str())
                     .fetch_all(&mut *connection)

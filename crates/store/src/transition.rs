@@ -5,13 +5,18 @@ use std::sync::Arc;
 use cabana_types::SandboxId;
 use cabana_types::policy::OnTimeout;
 use cabana_types::sandbox::{EndCause, Kept, PauseCause, State, Transition};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
-use crate::column::{self, micros};
+use crate::column::micros;
 use crate::sandbox::{detail, read};
-use crate::{Error, Sandbox, Store, event};
+use crate::tombstone::write_last_lines;
+use crate::{Error, Sandbox, Store, event, policy_text, service};
+
+/// Seconds by which the timeout of a sandbox whose service is always on is postponed: not too often, and within limits.
+const LEAST_POSTPONED: i64 = 60;
+const MOST_POSTPONED: i64 = 24 * 3600;
 
 impl Store {
     /// Applies a transition that the state allows.
@@ -66,7 +71,8 @@ impl Store {
         self.apply(id, Transition::End(cause), at).await
     }
 
-    /// Ends or pauses a sandbox that reached the timeout `due`. If its timeout was changed since, returns the row unchanged.
+    /// Ends or pauses a sandbox that reached the timeout `due`. If its timeout was changed since, returns the row unchanged; if a service
+    /// in it is always on, the timeout begins again.
     pub async fn expire(&self, id: SandboxId, due: Timestamp, at: Timestamp) -> Result<Sandbox, Error> {
         self.write(move |connection| {
             Box::pin(async move {
@@ -81,6 +87,9 @@ impl Store {
                 }
                 if micros(sandbox.end_at) > micros(due) {
                     return Ok(sandbox);
+                }
+                if service::keeps_awake(connection, &id).await? {
+                    return postpone(connection, sandbox, at).await;
                 }
                 apply(connection, id, transition, None, at).await
             })
@@ -129,15 +138,26 @@ impl Store {
     /// Applies [`Transition::Removed`] and deletes the sandbox's secrets. A failed creation frees its idempotency key, so that the client
     /// can retry.
     pub async fn removed(&self, id: SandboxId, at: Timestamp) -> Result<Sandbox, Error> {
+        self.removed_with_lines(id, Vec::new(), at).await
+    }
+
+    /// The same, and keeps the last lines of the sandbox's journal if there are any; else those of its failure stay.
+    pub async fn removed_with_lines(&self, id: SandboxId, lines: Vec<String>, at: Timestamp) -> Result<Sandbox, Error> {
         self.write(move |connection| {
             Box::pin(async move {
                 let mut sandbox = apply(connection, id.clone(), Transition::Removed, None, at).await?;
                 sandbox.ended_at = Some(at);
+                if !lines.is_empty() {
+                    write_last_lines(connection, &id, &lines).await?;
+                    sandbox.last_lines = lines;
+                }
                 sandbox.env_vars.clear();
                 sandbox.boot.env.clear();
                 sandbox.access_token = None;
                 sandbox.traffic.token = None;
-                sandbox.egress = Arc::new(sandbox.egress.without_credentials());
+                if sandbox.egress.may_have_credentials() {
+                    sandbox.egress = Arc::new(sandbox.egress.without_credentials());
+                }
                 if matches!(sandbox.state.cause(), Some(EndCause::CreateFailed { .. })) {
                     sandbox.idempotency = None;
                 }
@@ -149,7 +169,7 @@ impl Store {
                 .bind(micros(at))
                 .bind(sandbox.idempotency.as_ref().map(|i| i.key.clone()))
                 .bind(sandbox.idempotency.as_ref().map(|i| i.request.to_vec()))
-                .bind(column::json("egress", sandbox.egress.as_ref())?)
+                .bind(policy_text::write(&sandbox.egress)?.as_ref())
                 .execute(&mut *connection)
                 .await
                 .map_err(|e| Error::query("delete a sandbox's secrets", e))?;
@@ -158,11 +178,25 @@ impl Store {
                     .execute(&mut *connection)
                     .await
                     .map_err(|e| Error::query("delete a sandbox's certificate authority", e))?;
+                service::forget_secrets(connection, &id).await?;
                 Ok(sandbox)
             })
         })
         .await
     }
+}
+
+/// Lets the timeout of a sandbox begin again.
+async fn postpone(connection: &mut SqliteConnection, mut sandbox: Sandbox, at: Timestamp) -> Result<Sandbox, Error> {
+    let seconds = i64::try_from(sandbox.policy.timeout).unwrap_or(i64::MAX).clamp(LEAST_POSTPONED, MOST_POSTPONED);
+    sandbox.end_at = at + SignedDuration::from_secs(seconds);
+    sqlx::query("update sandboxes set end_at = $2 where id = $1")
+        .bind(sandbox.id.as_str())
+        .bind(micros(sandbox.end_at))
+        .execute(connection)
+        .await
+        .map_err(|e| Error::query("postpone a timeout", e))?;
+    Ok(sandbox)
 }
 
 /// Applies a transition and writes the state and the event.

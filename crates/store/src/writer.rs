@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 use crate::error::is_local;
+use crate::feed::{self, Feed};
 
 /// Queued changes; further callers wait.
 const QUEUE: usize = 1024;
@@ -31,11 +32,12 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Starts the writer's task, which is vital to the process. It notifies `added` after every commit that changed a
-    /// webhook's queue.
+    /// webhook's queue, and publishes to `feed` what was committed.
     pub(crate) async fn start(
         supervisor: &Supervisor,
         mut connection: SqliteConnection,
         added: Arc<Notify>,
+        feed: Feed,
     ) -> Result<Self, sqlx::Error> {
         let seen = Arc::new(AtomicBool::new(false));
         let mark = Arc::clone(&seen);
@@ -46,7 +48,7 @@ impl Writer {
             }
         });
         let (queue, waiting) = mpsc::channel(QUEUE);
-        supervisor.essential("store writer", |stop| run(connection, waiting, stop, seen, added));
+        supervisor.essential("store writer", |stop| run(connection, waiting, stop, seen, added, feed));
         Ok(Self { queue })
     }
 
@@ -128,6 +130,7 @@ async fn run(
     stop: CancellationToken,
     seen: Arc<AtomicBool>,
     added: Arc<Notify>,
+    feed: Feed,
 ) {
     loop {
         let first = tokio::select! {
@@ -144,7 +147,7 @@ async fn run(
         while let Some(work) = (batch.len() < BATCH).then(|| waiting.try_recv().ok()).flatten() {
             batch.push(work);
         }
-        answer(&mut connection, batch).await;
+        answer(&mut connection, batch, &feed).await;
         if seen.swap(false, Ordering::Relaxed) {
             added.notify_one();
         }
@@ -156,11 +159,14 @@ async fn run(
     stop.cancelled().await;
 }
 
-async fn answer(connection: &mut SqliteConnection, mut batch: Vec<Box<dyn Work>>) {
-    let committed = commit(connection, &mut batch).await;
+async fn answer(connection: &mut SqliteConnection, mut batch: Vec<Box<dyn Work>>, feed: &Feed) {
+    let mut noted = Vec::new();
+    let committed = commit(connection, &mut batch, feed, &mut noted).await;
     if let Err((action, source)) = &committed {
         tracing::error!(error = %source, changes = batch.len(), "the store could not {action}");
         let _ = execute(connection, "rollback").await;
+    } else {
+        feed.publish(noted);
     }
     for work in batch {
         let result = committed.as_ref().map(|_| ()).map_err(|(action, e)| Error::shared(action, Arc::clone(e)));
@@ -168,24 +174,31 @@ async fn answer(connection: &mut SqliteConnection, mut batch: Vec<Box<dyn Work>>
     }
 }
 
-/// Runs the batch in one transaction. A failed change is rolled back alone.
+/// Runs the batch in one transaction, and adds what its changes noted. A failed change is rolled back alone.
 async fn commit(
     connection: &mut SqliteConnection,
     batch: &mut [Box<dyn Work>],
+    feed: &Feed,
+    noted: &mut Vec<feed::Change>,
 ) -> Result<(), (&'static str, Arc<sqlx::Error>)> {
     execute(connection, "begin immediate").await.map_err(|e| ("begin a transaction", e))?;
     // A single change needs no savepoint: the whole transaction is rolled back.
     if let [work] = batch {
-        return match work.run(connection).await {
-            Outcome::Done => execute(connection, "commit").await.map_err(|e| ("commit a transaction", e)),
+        let (outcome, notes) = feed.watch(work.run(connection)).await;
+        return match outcome {
+            Outcome::Done => {
+                noted.extend(notes);
+                execute(connection, "commit").await.map_err(|e| ("commit a transaction", e))
+            }
             Outcome::Undo => execute(connection, "rollback").await.map_err(|e| ("roll a transaction back", e)),
             Outcome::Lost(error) => Err(("finish a change", error)),
         };
     }
     for work in batch {
         execute(connection, "savepoint change").await.map_err(|e| ("set a savepoint", e))?;
-        match work.run(connection).await {
-            Outcome::Done => {}
+        let (outcome, notes) = feed.watch(work.run(connection)).await;
+        match outcome {
+            Outcome::Done => noted.extend(notes),
             Outcome::Undo => {
                 execute(connection, "rollback to change").await.map_err(|e| ("roll a change back", e))?;
             }

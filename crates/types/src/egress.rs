@@ -207,7 +207,12 @@ impl EgressPolicy {
         }
     }
 
-    /// The policy without proxy and rules, which may have credentials: for the record of a sandbox that has ended.
+    /// Whether it has a proxy or rules, which may have credentials.
+    pub fn may_have_credentials(&self) -> bool {
+        self.egress_proxy.is_some() || !self.rules.is_empty()
+    }
+
+    /// The policy without what may have credentials: for the record of a sandbox that has ended.
     pub fn without_credentials(&self) -> Self {
         Self { egress_proxy: None, rules: BTreeMap::new(), ..self.clone() }
     }

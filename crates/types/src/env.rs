@@ -17,6 +17,8 @@ pub const CONFIG: &str = "CABANA_CONFIG";
 pub const LOG: &str = "CABANA_LOG";
 /// Path of the guest daemon's executable, if it is not next to `cabana`.
 pub const GUEST: &str = "CABANA_GUEST";
+/// Directory of the web console's files, instead of those that `cabana` contains; for work on the console.
+pub const CONSOLE_DIR: &str = "CABANA_CONSOLE_DIR";
 /// Base URL of the API, as E2B's clients name it.
 pub const E2B_API_URL: &str = "E2B_API_URL";
 /// API key, as E2B's clients name it.

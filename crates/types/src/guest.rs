@@ -1,6 +1,9 @@
 //! The contract between the host and the guest daemon beyond E2B's API: inherited descriptors, initial configuration,
 //! and the paths of its control socket.
 
+pub mod services;
+pub mod tools;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -40,12 +43,19 @@ pub const SERVICE_TAG: &str = "service:";
 pub const START_TAG: &str = "service:start";
 /// Tag of its ready command, each time it is run.
 pub const READY_TAG: &str = "service:ready";
+/// Tag prefix of terminals of people; a random part follows.
+pub const TERMINAL_TAG: &str = "terminal:";
+/// Header of `process.Process/Connect` on the control socket: the command must be a terminal of a person. The response has
+/// [`DROPPED_HEADER`], and no line in the output stands for what was dropped.
+pub const TERMINAL_HEADER: &str = "cabana-terminal";
+/// Header of that response: how many bytes of the output are no longer kept.
+pub const DROPPED_HEADER: &str = "cabana-dropped";
 /// `GET /bridge?port=N` with `Upgrade: cabana-bridge`: after `101` the stream is a connection to `127.0.0.1:N` (or
 /// `[::1]:N`) inside; `502` where nothing listens.
 pub const BRIDGE_PATH: &str = "/bridge";
 /// Protocol name of the bridge's upgrade.
 pub const BRIDGE_PROTOCOL: &str = "cabana-bridge";
-/// `GET /journal`: recent entries of the guest's journal, oldest first, as a list of [`JournalEntry`].
+/// `GET /journal`: recent entries of the guest's journal, oldest first, as a list of [`JournalEntry`]. With `?last=N`, the last ones.
 pub const JOURNAL_PATH: &str = "/journal";
 /// Entries that the guest keeps.
 pub const MAX_JOURNAL_ENTRIES: usize = 500;

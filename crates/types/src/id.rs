@@ -155,6 +155,71 @@ impl SecretId {
     }
 }
 
+id!(
+    /// A call of a tool: `call_` and 20 characters.
+    CallId, "call id", "call_ and 20 characters of a-z and 0-9",
+    |t| t.strip_prefix("call_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
+);
+
+impl CallId {
+    /// Makes an id from random bytes.
+    pub fn from_random(random: [u8; 20]) -> Self {
+        Self(format!("call_{}", spell(random)))
+    }
+}
+
+id!(
+    /// A person who signs in: `usr_` and 20 characters.
+    UserId, "user id", "usr_ and 20 characters of a-z and 0-9",
+    |t| t.strip_prefix("usr_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
+);
+
+impl UserId {
+    /// Makes an id from random bytes.
+    pub fn from_random(random: [u8; 20]) -> Self {
+        Self(format!("usr_{}", spell(random)))
+    }
+}
+
+id!(
+    /// Public id of a session (never its token): `ses_` and 20 characters.
+    SessionId, "session id", "ses_ and 20 characters of a-z and 0-9",
+    |t| t.strip_prefix("ses_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
+);
+
+impl SessionId {
+    /// Makes an id from random bytes.
+    pub fn from_random(random: [u8; 20]) -> Self {
+        Self(format!("ses_{}", spell(random)))
+    }
+}
+
+id!(
+    /// A service: `svc_` and 20 characters.
+    ServiceId, "service id", "svc_ and 20 characters of a-z and 0-9",
+    |t| t.strip_prefix("svc_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
+);
+
+impl ServiceId {
+    /// Makes an id from random bytes.
+    pub fn from_random(random: [u8; 20]) -> Self {
+        Self(format!("svc_{}", spell(random)))
+    }
+}
+
+id!(
+    /// Public id of a grant (never its name): `grt_` and 20 characters.
+    GrantId, "grant id", "grt_ and 20 characters of a-z and 0-9",
+    |t| t.strip_prefix("grt_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
+);
+
+impl GrantId {
+    /// Makes an id from random bytes.
+    pub fn from_random(random: [u8; 20]) -> Self {
+        Self(format!("grt_{}", spell(random)))
+    }
+}
+
 impl SandboxId {
     /// Makes an id from random bytes.
     pub fn from_random(random: [u8; 20]) -> Self {
@@ -187,6 +252,71 @@ impl BuildId {
     /// Makes a version 4 UUID from random bytes.
     pub fn from_random(random: [u8; 16]) -> Self {
         Self(spell_uuid(random))
+    }
+}
+
+id!(
+    /// A chat: `chat_` and 20 characters.
+    ChatId, "chat id", "chat_ and 20 characters of a-z and 0-9",
+    |t| t.strip_prefix("chat_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
+);
+
+impl ChatId {
+    /// Makes an id from random bytes.
+    pub fn from_random(random: [u8; 20]) -> Self {
+        Self(format!("chat_{}", spell(random)))
+    }
+}
+
+id!(
+    /// A message of a chat: `msg_` and 20 characters.
+    MessageId, "message id", "msg_ and 20 characters of a-z and 0-9",
+    |t| t.strip_prefix("msg_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
+);
+
+impl MessageId {
+    /// Makes an id from random bytes.
+    pub fn from_random(random: [u8; 20]) -> Self {
+        Self(format!("msg_{}", spell(random)))
+    }
+}
+
+id!(
+    /// A turn of a chat: `turn_` and 20 characters.
+    TurnId, "turn id", "turn_ and 20 characters of a-z and 0-9",
+    |t| t.strip_prefix("turn_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
+);
+
+impl TurnId {
+    /// Makes an id from random bytes.
+    pub fn from_random(random: [u8; 20]) -> Self {
+        Self(format!("turn_{}", spell(random)))
+    }
+}
+
+id!(
+    /// A file of a chat: an upload or an artifact: `att_` and 20 characters.
+    AttachmentId, "attachment id", "att_ and 20 characters of a-z and 0-9",
+    |t| t.strip_prefix("att_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
+);
+
+impl AttachmentId {
+    /// Makes an id from random bytes.
+    pub fn from_random(random: [u8; 20]) -> Self {
+        Self(format!("att_{}", spell(random)))
+    }
+}
+
+id!(
+    /// A configured agent: `agent_` and 20 characters.
+    AgentId, "agent id", "agent_ and 20 characters of a-z and 0-9",
+    |t| t.strip_prefix("agent_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
+);
+
+impl AgentId {
+    /// Makes an id from random bytes.
+    pub fn from_random(random: [u8; 20]) -> Self {
+        Self(format!("agent_{}", spell(random)))
     }
 }
 

@@ -3,7 +3,13 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod word;
+
+pub mod actor;
 pub mod address;
+pub mod chat;
+mod code_enum;
 pub mod egress;
 pub mod env;
 pub mod error;
@@ -16,13 +22,20 @@ pub mod policy;
 pub mod routing;
 pub mod sandbox;
 pub mod secret;
+pub mod service;
+pub mod tool;
 pub mod traffic;
+pub mod turn;
 pub mod wire;
 
+pub use actor::ActorId;
 pub use egress::EgressPolicy;
 pub use error_code::ErrorCode;
 pub use fact::Fact;
-pub use id::{BuildId, InvalidId, KeyId, SandboxId, SecretId, TeamId, TemplateId, WebhookId};
+pub use id::{
+    AgentId, AttachmentId, BuildId, CallId, ChatId, GrantId, InvalidId, KeyId, MessageId, SandboxId, SecretId,
+    ServiceId, SessionId, TeamId, TemplateId, TurnId, UserId, WebhookId,
+};
 pub use limits::Resources;
 pub use policy::LifecyclePolicy;
 pub use secret::Secret;

@@ -1,24 +1,44 @@
 //! Bodies of the REST API, in E2B's wire form. Cabana's extensions are optional fields.
 
+mod account;
+mod agent;
+mod attachment;
 mod build;
+mod chat;
+mod doctor;
+mod file;
 mod network;
 mod pause;
 mod record;
 mod sandbox;
 mod secret;
+mod service;
+mod sqlite;
 mod tag;
 mod team;
 mod template;
+mod terminal;
+mod upload;
 mod webhooks;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ErrorCode;
 
+pub use account::{ListedSession, Person, SessionInfo, SessionTeam, SignInCode, SignInRequest, WelcomeRequest};
+pub use agent::{Agent, AgentUpdate, Model, ModelPage, ModelProvider, NewAgent, NewModelProvider};
+pub use attachment::{Attachment, AttachmentPage, SyncRequest};
 pub use build::{
     BuildInfo, BuildLogEntry, BuildLogPage, BuildReason, BuildStart, FileUpload, NewTemplate, RegistryCredentials,
     RequestedBuild, TemplateStep,
 };
+pub use chat::{
+    Approval, ApprovalDecision, CancelRequest, Chat, ChatPage, ChatSandbox, ChatUpdate, Checkpoint, ForkChat,
+    ForkedChat, Message, MessagePage, NewChat, NewChatSandbox, NewMessage, Restored, StartedTurn, ToolAnswer,
+    ToolAnswers, ToolCall, Turn,
+};
+pub use doctor::{DoctorCheck, DoctorReport, DoctorState};
+pub use file::{FileEntry, FileKind, FileList, FileStat, MadeDirectory, MoveFile, NewDirectory, WrittenFile};
 pub use network::{
     NetworkProxy, NetworkProxyTls, NetworkRequest, NetworkRule, NetworkStatus, NetworkTransform, SandboxNetwork,
 };
@@ -31,13 +51,18 @@ pub use record::{
     SandboxesMetrics, TeamMetric,
 };
 pub use sandbox::{
-    AutoResume, ConnectRequest, ListedSandbox, NewSandbox, RefreshRequest, Sandbox, SandboxDetail, SandboxLifecycle,
-    SandboxState, TimeoutRequest,
+    AutoResume, ConnectRequest, CreatorKind, ListedSandbox, NewSandbox, RefreshRequest, Sandbox, SandboxCreator,
+    SandboxDetail, SandboxLifecycle, SandboxPort, SandboxState, TimeoutRequest,
 };
 pub use secret::{
     DeletedSecret, NewSecret, SecretBinding, SecretBindings, SecretInfo, SecretList, SecretReplacement, SecretUpdate,
     SecretView,
 };
+pub use service::{
+    NewService, NewServiceLink, OpenService, OpenedService, Service, ServiceLink, ServiceLogEnd, ServiceLogLines,
+    ServiceUpdate,
+};
+pub use sqlite::{SqliteQuery, SqliteResult};
 pub use tag::{
     AssignTags, AssignedTags, RemoveTags, TagAssignment, TagAssignmentPage, TagCount, TagExists, TagGroup,
     TagGroupPage, TemplateTag,
@@ -46,6 +71,8 @@ pub use team::{ApiKey, KeyMask, KeyName, NewApiKey, Quota, QuotaLimit, QuotaUsag
 pub use template::{
     Template, TemplateAlias, TemplateBuild, TemplateNames, TemplatePage, TemplateUpdate, TemplateWithBuilds,
 };
+pub use terminal::Terminal;
+pub use upload::{UploadManifest, UploadStatus, UploadedFile};
 pub use webhooks::{DeliveryStatus, NewWebhook, Webhook, WebhookDelivery, WebhookUpdate};
 
 /// Body of every error answer.
@@ -84,6 +111,26 @@ pub struct ServerStatus {
     /// What running sandboxes may use together; servers before this field do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<CapacityStatus>,
+    /// The machine itself; servers before this field do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineStatus>,
+}
+
+/// The machine of a server, and how busy it is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct MachineStatus {
+    /// Processors.
+    pub cpu_count: u32,
+    /// Processes that want to run, averaged over a minute.
+    pub load: f64,
+    /// Memory, MiB.
+    #[serde(rename = "memoryMB")]
+    pub memory_mb: u64,
+    /// Memory that programs can still have, MiB.
+    #[serde(rename = "memoryAvailableMB")]
+    pub memory_available_mb: u64,
 }
 
 /// The state of a server's disks.

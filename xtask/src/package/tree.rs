@@ -64,6 +64,9 @@ impl Tree {
     pub(super) fn unit(&mut self, repository: &Path) -> Result<()> {
         let unit = fs::read(repository.join("packaging/cabana.service"))?;
         self.file("usr/lib/systemd/system/cabana.service", &unit, 0o644)?;
+        // Loaded by the operator: see docs/hardening.md.
+        let profile = fs::read(repository.join("packaging/apparmor/cabana-sandbox"))?;
+        self.file("usr/share/cabana/apparmor/cabana-sandbox", &profile, 0o644)?;
         Ok(())
     }
 

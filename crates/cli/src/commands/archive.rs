@@ -9,7 +9,7 @@ use crate::failure::Outcome;
 const EXAMPLES: &str = "\
 Examples:
   cabana archive ID
-  cabana archive ID --recycle     keep only artifacts/, user-uploads/ and --keep paths
+  cabana archive ID --recycle     keep only artifacts/, user-uploads/ and --keep-path paths
 
 Its processes are shut down. The next `cabana exec`, `shell`, `cp` or `resume` restores it.";
 

@@ -1,7 +1,7 @@
 //! `cabana create`: creates a sandbox that runs until it is killed or expires.
 
 use crate::amount::short;
-use crate::args::SandboxArgs;
+use crate::args::{SandboxArgs, UploadArgs};
 use crate::commands::Context;
 use crate::creation;
 use crate::failure::Outcome;
@@ -12,6 +12,7 @@ Examples:
   cabana create --timeout 2h --metadata owner=me
   cabana create --cpu 4 --memory 4G --no-internet
   cabana create --network none --allow-out api.example.com
+  cabana create --upload data.csv src            with files in user-uploads/
   cabana create --json                           all details, with the guest's access token";
 
 /// Create a sandbox and print its id
@@ -21,8 +22,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     sandbox: SandboxArgs,
     /// Repeated requests with the same key return the same sandbox
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", conflicts_with = "upload")]
     idempotency_key: Option<String>,
+    #[command(flatten)]
+    upload: UploadArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -30,7 +33,8 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     let (client, key) = (context.client()?, args.idempotency_key.as_deref());
-    let sandbox = creation::create(&client, &args.sandbox.to_request(), key, &context.out).await?;
+    let files = args.upload.collect(&context.out)?;
+    let sandbox = creation::create(&client, &args.sandbox.to_request(), &files, key, &context.out).await?;
     if args.json {
         context.out.json(&sandbox)?;
         return Ok(0);

@@ -1,19 +1,15 @@
 //! `cabana doctor`: checks whether this machine can run a server, and suggests fixes.
 
-mod hardening;
-mod machine;
-mod protection;
-
 use std::path::PathBuf;
 
+use cabana_server::doctor::{self, Level, Protection};
 use cabana_types::Fact;
-use cabana_types::wire::{IsolationStatus, ServerStatus};
 use owo_colors::Style;
 use serde::Serialize;
 
-use self::protection::{Level, Protection};
 use crate::commands::Context;
 use crate::failure::{Failure, Outcome};
+use crate::guest_program;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -98,30 +94,19 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
         return check(context, args.json).await;
     }
     let data_dir = args.data_dir.clone();
-    let mut facts = tokio::task::spawn_blocking(move || {
-        let mut facts = machine::facts();
-        facts.extend(cabana_jail::machine::facts());
-        facts.extend(cabana_net::facts().into_iter().map(network));
-        facts.extend(cabana_storage::pool::facts(&data_dir));
-        facts.extend(hardening::facts(&data_dir));
-        facts
-    })
-    .await?;
+    let checks =
+        tokio::task::spawn_blocking(move || doctor::checks(&data_dir, guest_program::check(), guest_program::REMEDY))
+            .await?;
+    let mut facts: Vec<Fact> = checks.into_iter().map(|check| check.fact).collect();
     facts.push(server(context).await);
-    facts.extend(context.client().ok().map(|client| hardening::encryption(client.base_url())));
-    print(&facts, &protection::protection(&facts), args.json, context)?;
+    facts.extend(context.client().ok().map(|client| doctor::encryption(client.base_url())));
+    print(&facts, &doctor::protection(&facts), args.json, context)?;
     let missing = facts.iter().filter(|fact| State::of(fact) == State::Missing).count();
     match missing {
         0 => Ok(0),
         1 => Err(Failure::user_error("a server cannot run here: one requirement is missing")),
         many => Err(Failure::user_error(format!("a server cannot run here: {many} requirements are missing"))),
     }
-}
-
-/// Another firewall is only a warning; everything else is required.
-fn network(fact: cabana_net::Fact) -> Fact {
-    let required = fact.name != "other firewalls";
-    Fact { name: fact.name, ok: fact.ok, required, detail: fact.detail, remedy: fact.remedy }
 }
 
 async fn server(context: &Context) -> Fact {
@@ -131,74 +116,14 @@ async fn server(context: &Context) -> Fact {
         Ok::<_, Failure>((client.base_url().to_owned(), status))
     }
     .await;
-    let (ok, detail, remedy) = match answer {
-        Ok((url, status)) => (
-            status.storage.as_ref().is_none_or(|storage| storage.state == "ok"),
-            format!(
-                "version {} at {url}, {} sandboxes up{}{}{}",
-                status.version,
-                status.running,
-                abilities(&status),
-                isolations(&status),
-                storage(&status)
-            ),
-            space_remedy(&status),
-        ),
+    match answer {
+        Ok((url, status)) => doctor::server(&status, &url),
         Err(failure) => {
             let causes: Vec<_> = failure.chain().collect();
-            (false, causes.join(": "), failure.hint_text().map(str::to_owned))
+            let remedy = failure.hint_text().map(str::to_owned);
+            Fact { name: "server", ok: false, required: false, detail: causes.join(": "), remedy }
         }
-    };
-    Fact { name: "server", ok, required: false, detail, remedy }
-}
-
-/// Capabilities of the server's default backend, if it reports them.
-fn abilities(status: &ServerStatus) -> String {
-    let Some(can) = status.capabilities else { return String::new() };
-    let named = [
-        (can.disk_quota, "disk limits"),
-        (can.pause_memory, "pausing with memory"),
-        (can.memory_outlives_reboot, "memory that outlives a reboot"),
-        (can.copies, "snapshots and forks"),
-    ];
-    let list = |wanted: bool| {
-        let names: Vec<_> = named.iter().filter(|(able, _)| *able == wanted).map(|(_, name)| *name).collect();
-        names.join(", ")
-    };
-    let part = |word: &str, names: String| if names.is_empty() { names } else { format!("; {word} {names}") };
-    part("with", list(true)) + &part("without", list(false))
-}
-
-/// The server's isolation backends, if it reports them.
-fn isolations(status: &ServerStatus) -> String {
-    let one = |isolation: &IsolationStatus| {
-        let facts = [
-            (isolation.default, "default"),
-            (isolation.pause_memory, "pauses in RAM"),
-            (isolation.checkpoint, "checkpoints"),
-            (isolation.mounts, "mounts"),
-        ];
-        let facts: Vec<_> = facts.iter().filter(|(has, _)| *has).map(|(_, name)| *name).collect();
-        format!("{} ({})", isolation.name, facts.join(", "))
-    };
-    let all: Vec<_> = status.isolations.iter().map(one).collect();
-    if all.is_empty() { String::new() } else { format!("; isolation: {}", all.join(", ")) }
-}
-
-/// What is wrong with the server's disks.
-fn storage(status: &ServerStatus) -> String {
-    let Some(storage) = status.storage.as_ref().filter(|storage| storage.state != "ok") else { return String::new() };
-    let (free, reserve) = (storage.free_mb, storage.reserve_mb);
-    match storage.state.as_str() {
-        "read_only" => format!("; its disks are READ-ONLY because the disk was full ({free} MiB are free)"),
-        _ => format!("; only {free} MiB are free, {reserve} MiB are needed for new sandboxes"),
     }
-}
-
-fn space_remedy(status: &ServerStatus) -> Option<String> {
-    (!storage(status).is_empty()).then(|| {
-        "free some space on the disk of the data directory; the server goes on by itself (its log says how)".to_owned()
-    })
 }
 
 fn print(facts: &[Fact], protection: &Protection, json: bool, context: &Context) -> Result<(), Failure> {
@@ -269,34 +194,7 @@ fn rows<'a>(facts: &'a [Fact], protection: &'a Protection, state: State) -> Vec<
 
 #[cfg(test)]
 mod tests {
-    use cabana_types::wire::{Capabilities, StorageStatus};
-
     use super::*;
-
-    #[test]
-    fn server_abilities_are_listed() {
-        let listed_abilities = |capabilities| {
-            abilities(&ServerStatus {
-                version: "1".into(),
-                backend: "native".into(),
-                running: 0,
-                capabilities,
-                isolations: vec![],
-                storage: None,
-                capacity: None,
-            })
-        };
-        let can = |all, copies| {
-            Some(Capabilities { disk_quota: all, pause_memory: all, memory_outlives_reboot: all, copies })
-        };
-        assert_eq!(listed_abilities(None), "", "an older server");
-        assert_eq!(
-            listed_abilities(can(false, true)),
-            "; with snapshots and forks; without disk limits, pausing with memory, memory that outlives a reboot"
-        );
-        assert!(!listed_abilities(can(true, true)).contains("without"));
-        assert!(listed_abilities(can(false, false)).starts_with("; without disk limits"));
-    }
 
     #[test]
     fn the_last_row_is_the_protection() {
@@ -308,45 +206,10 @@ mod tests {
             remedy: Some("raise it".into()),
         };
         let facts = [lacking];
-        let rows = serde_json::to_value(rows(&facts, &protection::protection(&facts), State::Lacking)).unwrap();
+        let rows = serde_json::to_value(rows(&facts, &doctor::protection(&facts), State::Lacking)).unwrap();
         assert_eq!(rows[0].get("level"), None, "checks are as they were");
         assert_eq!(rows[1]["name"], "protection");
         assert_eq!(rows[1]["level"], "basic");
         assert_eq!(rows[1]["raise"][0], "process table: raise it");
-    }
-
-    #[test]
-    fn isolation_backends_are_listed() {
-        let isolation = |name: &str, default| IsolationStatus {
-            name: name.into(),
-            default,
-            pause_memory: default,
-            checkpoint: !default,
-            memory_outlives_reboot: false,
-            mounts: true,
-            out_of_memory: "process".into(),
-        };
-        let listed = vec![isolation("native", true), isolation("other", false)];
-        let status = ServerStatus {
-            version: "1".into(),
-            backend: "native".into(),
-            running: 0,
-            capabilities: None,
-            isolations: listed,
-            storage: None,
-            capacity: None,
-        };
-        assert_eq!(
-            isolations(&status),
-            "; isolation: native (default, pauses in RAM, mounts), other (checkpoints, mounts)"
-        );
-        assert_eq!(isolations(&ServerStatus { isolations: vec![], ..status.clone() }), "", "an older server");
-        let with = |state: &str| {
-            let storage = StorageStatus { state: state.into(), free_mb: 5, reserve_mb: 9, clamped: 0 };
-            ServerStatus { storage: Some(storage), ..status.clone() }
-        };
-        assert_eq!((storage(&status), storage(&with("ok"))), (String::new(), String::new()));
-        assert_eq!(storage(&with("low")), "; only 5 MiB are free, 9 MiB are needed for new sandboxes");
-        assert!(space_remedy(&with("read_only")).is_some() && space_remedy(&with("ok")).is_none());
     }
 }

@@ -19,7 +19,7 @@ Examples:
 Prints a table on a terminal. If piped, prints one tab-separated line per sandbox: id, template,
 state, CPUs, memory in MiB, disk in MiB, start, expiry, labels, time of the last state change, its
 reason. Failed sandboxes are listed with --state failed; their disks are kept for a while (see
-`cabana recover`).";
+`cabana recover`). Those that have ended are listed with --state ended, the last end first.";
 
 /// List sandboxes
 #[derive(Debug, clap::Args)]
@@ -47,17 +47,19 @@ enum State {
     Running,
     Paused,
     Failed,
+    Ended,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     let states = args.state.iter().filter_map(|state| match state {
         State::Running => Some(SandboxState::Running),
         State::Paused => Some(SandboxState::Paused),
-        State::Failed => None,
+        State::Failed | State::Ended => None,
     });
     let query = ListQuery {
         states: states.collect(),
         failed: args.state.iter().any(|state| matches!(state, State::Failed)),
+        ended: args.state.iter().any(|state| matches!(state, State::Ended)),
         metadata: args.metadata.into_iter().collect(),
         template: args.template,
         ..Default::default()

@@ -2,7 +2,7 @@
 
 use cabana_client::StartCommand;
 
-use crate::args::{CommandArgs, CommandLine, SandboxArgs};
+use crate::args::{CommandArgs, CommandLine, SandboxArgs, UploadArgs};
 use crate::commands::Context;
 use crate::failure::Outcome;
 use crate::lease::Lease;
@@ -15,6 +15,7 @@ Examples:
   cabana run -- bash -c 'ls /etc | wc -l'       use a shell for pipes and variables
   cat data.csv | cabana run -- sort -u          pass standard input
   cabana run --cpu 4 --memory 2G -- make -j4
+  cabana run --upload data.csv -- wc -l user-uploads/data.csv
   cabana run -t -- top                          on a terminal
   cabana run --keep -- pip install flask        keep the sandbox
 
@@ -31,6 +32,8 @@ pub(crate) struct Args {
     #[arg(long)]
     keep: bool,
     #[command(flatten)]
+    upload: UploadArgs,
+    #[command(flatten)]
     sandbox: SandboxArgs,
     #[command(flatten)]
     line: CommandLine,
@@ -41,8 +44,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
     let (program, words) = args.line.split();
     let mut command = StartCommand { program, args: words, ..Default::default() };
     session::prepare(&mut command, &args.command);
+    let files = args.upload.collect(&context.out)?;
     let mut signals = Signals::catch()?;
-    let lease = Lease::create(&client, args.sandbox.to_request(), &mut signals, &context.out).await?;
+    let lease = Lease::create(&client, args.sandbox.to_request(), &files, &mut signals, &context.out).await?;
     let outcome = async {
         match &args.command.user {
             Some(user) => session::run(&lease.sandbox().as_user(user)?, &command, &mut signals).await,

@@ -11,6 +11,7 @@ use cabana_types::env;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio_util::sync::CancellationToken;
 
+use crate::assets;
 use crate::commands::Context;
 use crate::connection::{self, variable};
 use crate::failure::{Failure, Outcome, SYSTEM_ERROR, USER_ERROR};
@@ -72,7 +73,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
         signals.recv().await;
         asked.cancel();
     });
-    let programs = Programs { launcher: std::env::current_exe()?, guest: guest_program::file() };
+    let programs =
+        Programs { launcher: std::env::current_exe()?, guest: guest_program::file(), assets: assets::console() };
     let display = Display { config: &loaded.config, out: &context.out, bar: context.out.share_bar("template base") };
     match local::serve(&loaded.config, programs, &display, shutdown).await {
         Err(Error::Remount) => Err(start_again()),
@@ -186,9 +188,18 @@ fn banner(config: &Config, server: &Started) -> String {
         Some(fresh) => format!("The API key is {}, kept in {key}", fresh.expose()),
         None => format!("The API key is in {key}"),
     };
+    // A link that signs in is a credential too.
+    let console = match server.sign_in_link.as_ref().filter(|_| std::io::stdout().is_terminal()) {
+        Some(link) => format!(
+            "Open the console: {}\n  (valid once, for ten minutes; `cabana login` prints another)",
+            link.expose()
+        ),
+        None => "The console: `cabana login` prints a link that opens it".to_owned(),
+    };
     let mut text = format!(
         "\
 Cabana {version} serves at {url} ({backend} backend, {pool})
+{console}
 {key_is}
 
 For E2B's SDKs and command line:

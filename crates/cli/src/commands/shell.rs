@@ -60,7 +60,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
             open(&client.handle(&connected)?, &args, &mut signals).await
         }
         None => {
-            let lease = Lease::create(&client, args.sandbox.to_request(), &mut signals, &context.out).await?;
+            let lease = Lease::create(&client, args.sandbox.to_request(), &[], &mut signals, &context.out).await?;
             context.out.say(&format!("sandbox {}", lease.id()));
             let outcome = open(lease.sandbox(), &args, &mut signals).await;
             lease.end(args.keep, &context.out).await;

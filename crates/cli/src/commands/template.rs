@@ -7,6 +7,7 @@ mod import;
 mod init;
 mod logs;
 mod ls;
+mod network;
 mod pull;
 mod request;
 mod upload;
@@ -75,6 +76,7 @@ pub(crate) enum Command {
         #[arg(value_name = "NAME", required = true)]
         names: Vec<String>,
     },
+    Network(network::Args),
     Logs(logs::Args),
     Init(init::Args),
 }
@@ -86,6 +88,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Pull(args) => return Box::pin(pull::run(*args, context)).await,
         Command::Import(args) => return Box::pin(import::run(*args, context)).await,
         Command::Ls(args) => return ls::run(args, context).await,
+        Command::Network(args) => return network::run(args, context).await,
         Command::Logs(args) => return Box::pin(logs::run(args, context)).await,
         Command::Init(args) => return init::run(&args, context),
         Command::Tag { target, tags } => {

@@ -21,7 +21,9 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::fake_chats::{self, Chats};
 use crate::fake_guest::{Files, Processes};
+use crate::fake_services;
 use crate::fake_templates::{self, Templates};
 
 pub(crate) const KEY: &str = "e2b_0000000000000000000000000000000000000000";
@@ -46,6 +48,7 @@ pub(crate) struct World {
     pub(crate) commands: Mutex<BTreeMap<u32, mpsc::UnboundedSender<Push>>>,
     pub(crate) next: AtomicU32,
     pub(crate) templates: Templates,
+    pub(crate) chats: Chats,
     /// The server's URL.
     pub(crate) url: Mutex<String>,
     /// Directory that acts as the sandboxes' disk.
@@ -145,6 +148,8 @@ fn router(world: Arc<World>) -> Router {
         .route("/events/webhooks/{id}/deliveries", get(deliveries))
         .route("/api-keys", get(keys).post(create_key))
         .route("/api-keys/{id}", axum::routing::delete(delete_key))
+        .merge(fake_chats::routes())
+        .merge(fake_services::routes())
         .merge(fake_templates::routes())
         .layer(middleware::from_fn(authorise))
         .merge(fake_templates::uploads())

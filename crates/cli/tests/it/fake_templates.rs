@@ -8,7 +8,7 @@ use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
+use axum::routing::{get, patch, post, put};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
@@ -24,6 +24,8 @@ pub(crate) struct Templates {
     pub(crate) started: Mutex<Vec<Value>>,
     pub(crate) uploads: Mutex<BTreeMap<String, Bytes>>,
     pub(crate) tags: Mutex<Vec<Value>>,
+    /// Changes of templates.
+    pub(crate) updates: Mutex<Vec<Value>>,
     pub(crate) cancelled: AtomicU32,
     /// How often the status of the newest build was requested.
     asked: Mutex<u32>,
@@ -35,6 +37,7 @@ pub(crate) fn routes() -> Router<Arc<World>> {
         .route("/templates", get(list))
         .route("/v3/templates", post(request))
         .route("/templates/{id}", get(one).delete(remove))
+        .route("/v2/templates/{id}", patch(update))
         .route("/templates/tags", post(assign).delete(untag))
         .route("/templates/{id}/tags", get(tags))
         .route("/templates/{id}/files/{hash}", get(link))
@@ -75,8 +78,19 @@ async fn one(Path(id): Path<String>) -> Response {
             "cpuCount": 2, "memoryMB": 1024, "diskSizeMB": 10240, "envdVersion": "0.6.13",
         })
     };
+    if id == "closed" {
+        template["network"] = json!("none");
+    }
     template["builds"] = json!([build(BUILD, "error"), build("00000000-0000-4000-8000-000000000000", "ready")]);
     Json(template).into_response()
+}
+
+async fn update(State(world): State<Arc<World>>, Path(id): Path<String>, Json(body): Json<Value>) -> Response {
+    if id == "nope" {
+        return missing(&id);
+    }
+    world.templates.updates.lock().expect("lock").push(body);
+    Json(json!({"names": [id]})).into_response()
 }
 
 async fn remove(Path(id): Path<String>) -> Response {

@@ -11,6 +11,18 @@ const COMMANDS: &[&[&str]] = &[
     &["exec"],
     &["shell"],
     &["cp"],
+    &["service"],
+    &["service", "start"],
+    &["service", "ls"],
+    &["service", "logs"],
+    &["service", "restart"],
+    &["service", "stop"],
+    &["service", "rm"],
+    &["service", "open"],
+    &["service", "link"],
+    &["service", "links"],
+    &["service", "unlink"],
+    &["tool"],
     &["kill"],
     &["timeout"],
     &["pause"],
@@ -42,6 +54,7 @@ const COMMANDS: &[&[&str]] = &[
     &["template", "tag"],
     &["template", "untag"],
     &["template", "rm"],
+    &["template", "network"],
     &["template", "logs"],
     &["template", "init"],
     &["key"],
@@ -55,6 +68,23 @@ const COMMANDS: &[&[&str]] = &[
     &["secret", "rm"],
     &["tls"],
     &["tls", "ca"],
+    &["chat"],
+    &["chat", "ls"],
+    &["chat", "show"],
+    &["chat", "rm"],
+    &["chat", "stop"],
+    &["agent"],
+    &["agent", "ls"],
+    &["agent", "create"],
+    &["agent", "rm"],
+    &["model"],
+    &["model", "ls"],
+    &["provider"],
+    &["provider", "ls"],
+    &["provider", "add"],
+    &["provider", "rm"],
+    &["login"],
+    &["mcp"],
     &["doctor"],
     &["completions"],
     &["openapi"],
@@ -72,8 +102,19 @@ fn help_of_every_command() {
 
 #[test]
 fn every_command_has_help_with_examples() {
-    let parents: [&[&str]; 7] =
-        [&["network"], &["snapshot"], &["template"], &["key"], &["secret"], &["tls"], &["webhooks"]];
+    let parents: [&[&str]; 11] = [
+        &["network"],
+        &["service"],
+        &["snapshot"],
+        &["template"],
+        &["key"],
+        &["secret"],
+        &["tls"],
+        &["webhooks"],
+        &["agent"],
+        &["model"],
+        &["provider"],
+    ];
     for command in COMMANDS.iter().filter(|c| !parents.contains(c)) {
         let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
         assert!(stdout(&cabana(&args).output().expect("run")).contains("Examples:"), "{command:?}");

@@ -1,12 +1,16 @@
 //! Tests of the command line: help, errors, output and exit codes, against a fake server.
 
+mod chats;
 mod copies;
 mod errors;
 mod fake;
+mod fake_chats;
 mod fake_guest;
+mod fake_services;
 mod fake_templates;
 mod help;
 mod listings;
+mod services;
 mod sessions;
 mod templates;
 mod terminals;

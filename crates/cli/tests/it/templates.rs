@@ -210,6 +210,28 @@ fn tags_and_deleting() {
 }
 
 #[test]
+fn the_network_of_new_sandboxes() {
+    let fake = Fake::start();
+    let network = |args: &[&str]| against(&fake, &[&["template", "network"], args].concat());
+    assert_eq!(stdout(&network(&["web"])), "default\n");
+    assert_eq!(stdout(&network(&["closed"])), "none\n");
+    for preset in ["registries", "default"] {
+        let output = network(&["web", preset]);
+        assert!(output.status.success() && stdout(&output).is_empty(), "{}", report(&output));
+    }
+    assert_eq!(
+        *fake.world.templates.updates.lock().expect("lock"),
+        [json!({"network": "registries"}), json!({"network": ""})]
+    );
+    for args in [&["nope"][..], &["nope", "none"]] {
+        let output = network(args);
+        assert!(output.status.code() == Some(1) && stderr(&output).contains("template nope"), "{}", report(&output));
+    }
+    let output = network(&["web", "everything"]);
+    assert!(output.status.code() == Some(1) && stderr(&output).contains("registries"), "{}", report(&output));
+}
+
+#[test]
 fn logs_of_builds() {
     let fake = Fake::start();
     insta::assert_snapshot!("template-logs", report(&against(&fake, &["template", "logs", "web", "--follow"])));

@@ -1,4 +1,4 @@
-//! `cabana shell` on a real pseudo-terminal: keys, size, and restoring the terminal.
+//! A real pseudo-terminal, and `cabana shell` on it: keys, size, and restoring the terminal.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,8 +13,8 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, Winsize, tcgetattr, 
 use crate::client;
 use crate::fake::Fake;
 
-struct Terminal {
-    ours: File,
+pub(crate) struct Terminal {
+    pub(crate) ours: File,
     theirs: OwnedFd,
     before: Termios,
     child: Child,
@@ -22,7 +22,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn open(fake: &Fake, args: &[&str]) -> Self {
+    pub(crate) fn open(fake: &Fake, args: &[&str]) -> Self {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("terminal");
         grantpt(&ours).expect("grant");
         unlockpt(&ours).expect("unlock");
@@ -37,7 +37,7 @@ impl Terminal {
     }
 
     /// Reads until the text appears.
-    fn expect(&mut self, text: &str) {
+    pub(crate) fn expect(&mut self, text: &str) {
         let mut buffer = [0; 4096];
         while !self.seen.contains(text) {
             let count = self.ours.read(&mut buffer).expect("read");
@@ -47,11 +47,11 @@ impl Terminal {
         self.seen.drain(..end);
     }
 
-    fn pid(&self) -> Pid {
+    pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
-    fn ended(mut self) -> Option<i32> {
+    pub(crate) fn ended(mut self) -> Option<i32> {
         let code = self.child.wait().expect("wait").code();
         let after = tcgetattr(&self.theirs).expect("settings");
         assert_eq!(format!("{after:?}"), format!("{:?}", self.before), "the terminal is as it was");

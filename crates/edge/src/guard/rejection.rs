@@ -15,7 +15,7 @@ impl Rejection {
         Self { status: StatusCode::BAD_REQUEST, message }
     }
 
-    pub(super) const HEAD_TOO_LARGE: Self = Self {
+    pub(crate) const HEAD_TOO_LARGE: Self = Self {
         status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         message: "the request head is too large: at most 64 KiB and 100 headers are accepted",
     };

@@ -2,7 +2,10 @@
 
 use std::net::Ipv4Addr;
 
-use http::Response;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Empty;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::AsyncWriteExt;
 
 use crate::world::*;
@@ -115,4 +118,48 @@ async fn a_server_that_disconnects_or_sends_garbage() {
         assert_eq!(status(&answer), 502, "{nonsense:?}: {answer}");
         assert!(answer.contains("without an answer"), "{answer}");
     }
+}
+
+#[tokio::test]
+async fn header_names_are_spelled_as_usual() {
+    let world = World::new().await;
+    let sandbox = world.sandbox(says(""));
+    let listener = tokio::net::TcpListener::bind((sandbox.address, 0)).await.expect("bind");
+    let port = listener.local_addr().expect("address").port();
+    let (heads, mut seen) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            heads.send(read_until(&mut stream, "\r\n\r\n").await).expect("send");
+            let answer = b"HTTP/1.1 200 OK\r\nX-oDD: 1\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
+            stream.write_all(answer).await.expect("write");
+        }
+    });
+    let host = format!("{port}-{}.e2b.test", sandbox.id);
+
+    let odd = "Content-Type: a/b\r\nX-MiXed-name: 1\r\nx-lower: 2\r\nx-Forwarded-for: 1.2.3.4\r\nKeep-Alive: 5\r\n";
+    let answer = world.get(sandbox.id.as_str(), port, "/", odd).await;
+    assert!(answer.contains("\r\nX-oDD: 1\r\n"), "{answer}");
+    let head = within(seen.recv()).await.expect("head");
+    for line in
+        [&format!("Host: {host}"), "Content-Type: a/b", "X-MiXed-name: 1", "x-lower: 2", "X-Forwarded-Proto: http"]
+    {
+        assert!(head.contains(&format!("\r\n{line}\r\n")), "{line} in {head}");
+    }
+    let lower = head.to_ascii_lowercase();
+    assert!(!lower.contains("keep-alive") && !lower.contains("1.2.3.4"), "removed and replaced as before: {head}");
+    assert_eq!(lower.matches("\r\nx-forwarded-for:").count(), 1, "{head}");
+
+    // HTTP/2 knows only lower case.
+    let io = TokioIo::new(world.connect().await);
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.expect("handshake");
+    let driver = tokio::spawn(connection);
+    let request = Request::get(format!("http://{host}/")).header("x-custom-name", "1").body(Empty::<Bytes>::new());
+    let answer = within(sender.send_request(request.expect("request"))).await.expect("answer");
+    assert_eq!(answer.headers()["x-odd"], "1");
+    let head = within(seen.recv()).await.expect("head");
+    for line in [&format!("Host: {host}"), "X-Custom-Name: 1", "X-Forwarded-For: 127.0.0.1"] {
+        assert!(head.contains(&format!("\r\n{line}\r\n")), "{line} in {head}");
+    }
+    driver.abort();
 }

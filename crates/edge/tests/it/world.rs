@@ -93,7 +93,7 @@ pub(crate) struct Box {
 }
 
 /// Resumes nothing, and knows why the sandboxes of these tests are gone.
-struct NeverResume;
+pub(crate) struct NeverResume;
 
 impl AutoResume for NeverResume {
     fn resume<'a>(&'a self, id: &'a SandboxId) -> BoxFuture<'a, Result<Arc<Route>, ResumeError>> {
@@ -207,6 +207,8 @@ impl World {
             traffic,
             in_flight: Arc::default(),
             gone: CancellationToken::new(),
+            since: std::time::Instant::now(),
+            booted: false,
         });
     }
 

@@ -22,7 +22,7 @@ use crate::plan::{Answer, Plan, Received};
 use crate::root::{INERT, copy_tree, idmapped};
 use crate::seccomp::Filters;
 use crate::sysfs::HostFacts;
-use crate::{device, machine, privileges, process};
+use crate::{apparmor, device, machine, privileges, process};
 
 /// Namespaces created by the clone. The network namespace is prepared beforehand; the cgroup namespace is created when
 /// the process is in its cgroups, and the time namespace where its clocks can be set.
@@ -49,6 +49,7 @@ pub fn main(guest: &[u8]) -> Result<(), Error> {
         host_network: open("/proc/self/ns/net")?,
         host_facts: HostFacts::read(),
         own_clock: machine::has_own_clock(),
+        apparmor: apparmor::is_loaded(),
         users_may_clone: users_may_clone(),
         pending: HashMap::new(),
     };
@@ -91,6 +92,7 @@ struct Process {
     host_network: OwnedFd,
     host_facts: HostFacts,
     own_clock: bool,
+    apparmor: bool,
     users_may_clone: bool,
     pending: HashMap<SandboxId, Pending>,
 }
@@ -165,7 +167,12 @@ impl Process {
             // SAFETY: ends this process at once.
             unsafe { libc::_exit(1) }
         };
-        let host = Host { filters: &self.filters, facts: &self.host_facts, own_clock: self.own_clock };
+        let host = Host {
+            filters: &self.filters,
+            facts: &self.host_facts,
+            own_clock: self.own_clock,
+            apparmor: self.apparmor,
+        };
         init::become_guest(plan, mounts, guest, self.guest.as_fd(), status.as_fd(), &host)
     }
 

@@ -111,6 +111,7 @@ impl World {
             hosts: "127.0.0.1 localhost\n".into(),
             boot_id: "11111111-2222-4333-8444-555555555555".into(),
             shm_bytes: 1 << 20,
+            no_new_privileges: false,
         };
         let (answer, answered) = mpsc::channel();
         self.launcher.launch(&plan, &fds, Box::new(move |a| answer.send(a).unwrap()));
@@ -316,6 +317,29 @@ fn all_sandboxes_together_are_limited() {
         let sockets = fs::read_to_string(memory.path.join("memory.kmem.tcp.limit_in_bytes")).unwrap();
         assert_eq!(sockets.trim(), (64_u64 << 20).to_string(), "a sixteenth of its memory");
     }
+}
+
+#[test]
+fn reads_and_writes_are_limited_where_the_machine_can() {
+    use cabana_jail::cgroup::io::{IoLimits, fact};
+    let mut world = World::new(9);
+    let limits = IoLimits { write_bytes: 3 << 20, read_operations: 70, ..IoLimits::default() };
+    let errors = world.cgroups.limit_io(limits, world.dir.path());
+    // Also what doctor says.
+    assert_eq!(errors.is_empty(), fact(world.dir.path()).ok, "{errors:?}");
+    let dirs = world.cgroups.create(&world.id, Resources::default()).unwrap();
+    if errors.is_empty() {
+        let (shown_as, writes, reads) = match world.cgroups.version() {
+            1 => ("blkio", "blkio.throttle.write_bps_device", "blkio.throttle.read_iops_device"),
+            _ => ("", "io.max", "io.max"),
+        };
+        let dir = dirs.iter().find(|dir| dir.shown_as == shown_as).unwrap();
+        assert!(!dir.visible || world.cgroups.version() == 2);
+        assert!(fs::read_to_string(dir.path.join(writes)).unwrap().contains(&(3 << 20).to_string()));
+        assert!(fs::read_to_string(dir.path.join(reads)).unwrap().contains("70"));
+    }
+    assert!(world.cgroups.remove(&world.id).unwrap());
+    assert!(dirs.iter().all(|dir| !dir.path.exists()));
 }
 
 #[test]

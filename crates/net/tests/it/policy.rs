@@ -166,7 +166,7 @@ fn policies_survive_a_restart_and_a_flush() {
         assert!(no_reach(&slot, OTHER, second).await);
         sh("nft flush ruleset");
         let restored = async {
-            while !sh("nft list ruleset").contains(&format!("policy_{}", slot.index)) {
+            while !sh("nft list ruleset").contains("policy_") {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
@@ -261,7 +261,54 @@ fn large_policies_are_closed_until_they_are_applied() {
         network.release(slot.index).await.unwrap();
         network.settled().await;
         let left = sh("nft list table inet cabana_t1");
-        assert!(!left.contains("policy_") && !left.contains("ranges_"), "{left}");
+        assert!(!left.contains(" : jump") && !left.contains(" : goto"), "{left}");
+        network.close().await.unwrap();
+    });
+}
+
+/// The kernel holds equal policies once, and each sandbox leaves and changes for itself.
+#[test]
+fn equal_policies_share_a_chain() {
+    on_machine(async |machine| {
+        let network = open(&machine).await;
+        let (first, second) = (listen(&machine.outside, PUBLIC).await, listen(&machine.outside, OTHER).await);
+        let large = |reached: &str| {
+            let more = (0..200).map(|n| Target::Address(format!("8.8.{n}.0/25").parse().unwrap()));
+            let mut policy = EgressPolicy::clone(&rules(&[reached], &["0.0.0.0/0"]));
+            policy.allow_out.extend(more);
+            Arc::new(policy)
+        };
+        // Not the table by its name: it is missing for a moment after the flush.
+        let chains = || sh("nft list ruleset").matches("chain policy_").count();
+        let acquire = async |policy| {
+            let slot = network.acquire(&owner(), policy).await.unwrap();
+            network.ready(slot.index).await.unwrap();
+            slot
+        };
+        let (one, two) = (acquire(large("203.0.113.9")).await, acquire(large("203.0.113.9")).await);
+        assert_eq!(chains(), 1);
+        for slot in [&one, &two] {
+            assert!(reach(slot, PUBLIC, first).await.is_some());
+            assert!(no_reach(slot, OTHER, second).await);
+        }
+        assert!(network.set_policy(one.index, large("203.0.113.77")).await.unwrap());
+        assert_eq!(chains(), 2);
+        assert!(reach(&one, OTHER, second).await.is_some() && no_reach(&one, PUBLIC, first).await);
+        assert!(reach(&two, PUBLIC, first).await.is_some() && no_reach(&two, OTHER, second).await);
+        network.release(two.index).await.unwrap();
+        network.settled().await;
+        assert!(no_reach(&one, PUBLIC, first).await);
+        let three = acquire(large("203.0.113.9")).await;
+        assert_eq!(chains(), 2, "the chain was kept for the next sandbox");
+        assert!(reach(&three, PUBLIC, first).await.is_some() && no_reach(&three, OTHER, second).await);
+        // What is kept for nobody is not restored, and what is shared works after it.
+        sh("nft flush ruleset");
+        while chains() == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(network.set_policy(three.index, policy(true)).await.unwrap());
+        assert!(reach(&three, OTHER, second).await.is_some());
+        assert!(no_reach(&one, PUBLIC, first).await);
         network.close().await.unwrap();
     });
 }

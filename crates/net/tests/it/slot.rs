@@ -36,7 +36,7 @@ fn slots_are_configured() {
         })
         .await;
         let host = sh(&format!("ip -o addr show cbt1-{0}; cat /proc/sys/net/ipv4/conf/cbt1-{0}/rp_filter", slot.index));
-        assert!(host.contains(&format!("{gateway}/30")) && !host.contains("inet6"), "{host}");
+        assert!(!host.contains("inet"), "a change of the machine's addresses interrupts its browsers: {host}");
         network.close().await.unwrap();
     });
 }
@@ -50,7 +50,7 @@ fn the_host_reaches_a_sandbox_at_once() {
             let port = listen(&slot.netns, Ipv4Addr::UNSPECIFIED).await;
             let start = Instant::now();
             let said = tokio::task::spawn_blocking(move || greeting((slot.address, port).into())).await.unwrap();
-            assert_eq!(said, Some(slot.gateway.to_string()));
+            assert_eq!(said, Some(slot.dns.to_string()));
             // A lost first packet would be retransmitted after a second.
             assert!(start.elapsed().as_millis() < 900, "{:?}", start.elapsed());
         }

@@ -160,7 +160,7 @@ impl World {
     }
 
     /// From now on every launched sandbox has a guest of its own, with sockets below this directory. It serves health
-    /// on both, files on traffic, and an empty journal on control.
+    /// on both, files on traffic, and an empty journal, stat and renames on control.
     pub fn serve_guests(&self, dir: PathBuf) {
         self.inner().guest_dir = Some(dir);
     }
@@ -240,6 +240,11 @@ impl World {
     pub fn die(&self, id: &str, death: Death) {
         self.inner().guests.remove(&parsed(id));
         self.vitals(id, |v| v.death = Some(death));
+    }
+
+    /// The files of a sandbox that its guest has written.
+    pub fn files(&self, id: &str) -> Files {
+        self.disk(&parsed(id), |disk| disk.files.clone()).unwrap_or_default()
     }
 
     /// Accesses a sandbox's disk, if it has one.

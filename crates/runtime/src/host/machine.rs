@@ -1,7 +1,10 @@
 //! Protects the machine from all sandboxes together. Nothing here stops a server: a machine that does not permit a
 //! protection is reported, and runs without it.
 
+use std::path::Path;
+
 use cabana_jail::cgroup::Cgroups;
+use cabana_jail::cgroup::io::IoLimits;
 use cabana_jail::machine::{Totals, raise_tables};
 use cabana_jail::process::survive_memory_shortage;
 use cabana_types::error::chain;
@@ -19,5 +22,12 @@ pub(super) fn prepare(cgroups: &Cgroups, reserved_memory: u64) {
     }
     if let Err(error) = survive_memory_shortage() {
         tracing::warn!(%error, "the server is not protected when the machine runs out of memory");
+    }
+}
+
+/// Limits reads and writes of sandboxes as far as the machine can.
+pub(super) fn limit_io(cgroups: &mut Cgroups, limits: IoLimits, pool: &Path) {
+    for error in cgroups.limit_io(limits, pool) {
+        tracing::warn!(error = chain(&error), "a limit of [io] has no effect on this machine");
     }
 }

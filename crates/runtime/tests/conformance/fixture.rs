@@ -50,6 +50,7 @@ impl Fixture {
             resources,
             mounts: Vec::new(),
             egress: Arc::new(EgressPolicy::offline()),
+            no_new_privileges: false,
             guest: GuestConfig {
                 sandbox_id: id,
                 template_id: "conformance".into(),

@@ -62,6 +62,7 @@ async fn open(data: &Path, pool: &Pool) -> (Arc<Host>, Isolations) {
         bounds: Default::default(),
         policies: Default::default(),
         reserved_memory: 0,
+        io: Default::default(),
         supervisor: Supervisor::new(),
     };
     let host = Arc::new(Host::open(config, Arc::new(pool.clone())).await.unwrap());

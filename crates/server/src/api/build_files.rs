@@ -7,18 +7,17 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use cabana_edge::Peer;
 use cabana_types::limits::MAX_FILES_HASH_BYTES;
 use cabana_types::wire::FileUpload;
 use cabana_types::{ErrorCode, Secret, TemplateId};
 use hmac::{Hmac, Mac};
-use http::header::{CONTENT_LENGTH, HOST};
-use http::uri::Authority;
-use http::{HeaderMap, Request, StatusCode, Uri};
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Request, StatusCode};
 use jiff::Timestamp;
 use sha2::Sha256;
 
 use super::App;
+use super::own_address::own_address;
 use super::query::Query;
 use super::template_ref::PathNames;
 use crate::auth::Caller;
@@ -117,22 +116,6 @@ pub(super) fn check_hash(hash: &str) -> Result<(), ApiError> {
         short(hash)
     );
     Err(ApiError::invalid(text))
-}
-
-/// Scheme and host by which the client reached this server, to be used for the upload too.
-fn own_address(request: &Request<Body>) -> Option<String> {
-    let host = authority(request.uri(), request.headers())?;
-    let forwarded = request.headers().get("x-forwarded-proto").and_then(|v| v.to_str().ok());
-    let secure = request.extensions().get::<Peer>().is_some_and(|peer| peer.secure) || forwarded == Some("https");
-    Some(format!("{}://{host}", if secure { "https" } else { "http" }))
-}
-
-fn authority(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {
-    let sent = match uri.authority() {
-        Some(authority) => authority.clone(),
-        None => headers.get(HOST)?.to_str().ok()?.parse().ok()?,
-    };
-    Some(sent).filter(|authority| !authority.host().is_empty() && !authority.as_str().contains('@'))
 }
 
 fn disk_full() -> ApiError {

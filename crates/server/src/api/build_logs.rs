@@ -113,6 +113,7 @@ fn level(query: &Query) -> Result<LogLevel, ApiError> {
         .ok_or_else(|| ApiError::invalid(format!("level must be one of {}, not {:?}", names.join(", "), short(text))))
 }
 
-fn shown(line: BuildLine) -> BuildLogEntry {
+/// A line in its wire form.
+pub(super) fn shown(line: BuildLine) -> BuildLogEntry {
     BuildLogEntry { timestamp: line.at, level: line.level.as_str().into(), message: line.message, step: line.step }
 }

@@ -86,9 +86,13 @@ pub(super) fn preset(name: &str) -> Result<Preset, ApiError> {
     })
 }
 
-fn keep_first<T: Clone + Eq + Hash>(list: &mut Vec<T>) {
-    let mut seen = HashSet::new();
-    list.retain(|entry| seen.insert(entry.clone()));
+fn keep_first<T: Eq + Hash>(list: &mut Vec<T>) {
+    let mut seen = HashSet::with_capacity(list.len());
+    let repeated: Vec<bool> = list.iter().map(|entry| !seen.insert(entry)).collect();
+    if seen.len() < repeated.len() {
+        let mut repeated = repeated.into_iter();
+        list.retain(|_| repeated.next() != Some(true));
+    }
 }
 
 fn check_length(field: &str, length: usize, most: usize) -> Result<(), ApiError> {

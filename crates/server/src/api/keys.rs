@@ -80,7 +80,13 @@ pub(super) async fn delete_key(
     let wanted = id.clone();
     let task = {
         let app = Arc::clone(&app);
-        async move { app.keys.remove(&app.store, caller.team, wanted).await }
+        async move {
+            let removal = app.keys.remove(&app.store, caller.team, wanted.clone()).await?;
+            if removal == KeyRemoval::Removed {
+                app.accounts.key_removed(&wanted).await?;
+            }
+            Ok::<_, cabana_store::Error>(removal)
+        }
     };
     // To its end, or a key that the store has deleted could stay valid.
     match app.run_to_end(task).await.unwrap_or(Err(cabana_store::Error::Closed))? {

@@ -16,8 +16,9 @@ use jiff::Timestamp;
 use url::form_urlencoded;
 
 use super::App;
+use super::logs::MAX_SEARCH;
 use super::query::Query;
-use super::sandboxes::listed;
+use super::sandboxes::{listed, name_creators};
 use crate::auth::Caller;
 use crate::error::{ApiError, short};
 
@@ -32,9 +33,11 @@ const MAX_V1: u32 = 1000;
         ("metadata" = Option<String>, Query,
             description = "Labels that all must match: a query string whose names and values are encoded once more"),
         ("state" = Option<String>, Query,
-            description = "`running`, `paused`, `failed` or several, separated by commas; the first two by default"),
+            description = "`running`, `paused`, `failed` or several, separated by commas; the first two by default. `ended` alone: \
+                those that have ended, by the time of their end"),
+        ("q" = Option<String>, Query, description = "Only those with this text in the id, the template's alias or the value of a label"),
         ("order" = Option<String>, Query, description = "`asc` or `desc` (default) by start time"),
-        ("startedAfter" = Option<String>, Query, description = "Only those started after this time"),
+        ("startedAfter" = Option<String>, Query, description = "Only those started at or after this time"),
         ("template" = Option<String>, Query, description = "Only those from this template: id or alias"),
         ("limit" = Option<u32>, Query, description = "Rows of a page, 1 to 100 (default)"),
         ("nextToken" = Option<String>, Query, description = "`x-next-token` of the page before"),
@@ -48,7 +51,7 @@ pub(super) async fn list_sandboxes(
     Extension(caller): Extension<Caller>,
     query: Query,
 ) -> Result<(HeaderMap, Json<Vec<ListedSandbox>>), ApiError> {
-    let groups = groups(&query)?;
+    let (groups, ended) = groups(&query)?;
     let order = match query.text("order") {
         None | Some("desc") => Order::Descending,
         Some("asc") => Order::Ascending,
@@ -58,6 +61,10 @@ pub(super) async fn list_sandboxes(
     let after = query.text("nextToken").map(position).transpose()?;
     let started_after = query.time("startedAfter")?;
     let metadata = metadata(query.text("metadata"))?;
+    let text = query.text("q").map(str::to_owned);
+    if text.as_ref().is_some_and(|text| text.chars().count() > MAX_SEARCH) {
+        return Err(ApiError::invalid(format!("q has at most {MAX_SEARCH} characters")));
+    }
     let mut headers = HeaderMap::new();
     if groups.contains(&Group::Running) {
         headers.insert(TOTAL_RUNNING, app.store.running_count(&caller.team).await?.into());
@@ -72,16 +79,32 @@ pub(super) async fn list_sandboxes(
         },
     };
     // One more than requested shows whether there is another page.
-    let wanted =
-        SandboxQuery { team: caller.team, groups, metadata, template, started_after, order, after, limit: limit + 1 };
-    let mut rows = app.store.sandboxes(&wanted).await?;
+    let limit_and_one = limit + 1;
+    let team = caller.team;
+    let wanted = SandboxQuery {
+        team: team.clone(),
+        groups,
+        metadata,
+        text,
+        template,
+        started_after,
+        order,
+        after,
+        limit: limit_and_one,
+    };
+    let mut rows = match ended {
+        false => app.store.sandboxes(&wanted).await?,
+        true => app.store.ended_sandboxes(&wanted).await?,
+    };
     if rows.len() > limit as usize {
         rows.truncate(limit as usize);
-        if let Some(token) = rows.last().and_then(token) {
+        if let Some(token) = rows.last().and_then(|row| token(row, ended)) {
             headers.insert(NEXT_TOKEN, token);
         }
     }
-    Ok((headers, Json(rows.into_iter().map(listed).collect())))
+    let mut shown: Vec<_> = rows.into_iter().map(listed).collect();
+    name_creators(&app.store, &mut shown).await?;
+    Ok((headers, Json(shown)))
 }
 
 /// List running sandboxes, as older clients do.
@@ -94,30 +117,44 @@ pub(super) async fn list_sandboxes_v1(
     query: Query,
 ) -> Result<Json<Vec<ListedSandbox>>, ApiError> {
     let wanted = SandboxQuery {
-        team: caller.team,
+        team: caller.team.clone(),
         groups: vec![Group::Running],
         metadata: metadata(query.text("metadata"))?,
+        text: None,
         template: None,
         started_after: None,
         order: Order::Descending,
         after: None,
         limit: MAX_V1,
     };
-    Ok(Json(app.store.sandboxes(&wanted).await?.into_iter().map(listed).collect()))
+    let mut shown: Vec<_> = app.store.sandboxes(&wanted).await?.into_iter().map(listed).collect();
+    name_creators(&app.store, &mut shown).await?;
+    Ok(Json(shown))
 }
 
-fn groups(query: &Query) -> Result<Vec<Group>, ApiError> {
+/// The groups, or that those are wanted that have ended: they have another order.
+fn groups(query: &Query) -> Result<(Vec<Group>, bool), ApiError> {
     let states = query.list("state");
     if states.is_empty() {
-        return Ok(vec![Group::Running, Group::Paused]);
+        return Ok((vec![Group::Running, Group::Paused], false));
+    }
+    if states.contains(&"ended") {
+        return match states.iter().all(|state| *state == "ended") {
+            true => Ok((vec![], true)),
+            false => {
+                Err(ApiError::invalid("state=ended does not go with other states; ask for them one after the other"))
+            }
+        };
     }
     let group = |state: &&str| match *state {
         "running" => Ok(Group::Running),
         "paused" => Ok(Group::Paused),
         "failed" => Ok(Group::Failed),
-        other => Err(ApiError::invalid(format!("state must be running, paused or failed, not {:?}", short(other)))),
+        other => {
+            Err(ApiError::invalid(format!("state must be running, paused, failed or ended, not {:?}", short(other))))
+        }
     };
-    states.iter().map(group).collect()
+    Ok((states.iter().map(group).collect::<Result<_, _>>()?, false))
 }
 
 /// Labels in a query string whose names and values are encoded once more.
@@ -152,8 +189,9 @@ fn percent_decode(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-fn token(row: &cabana_store::Sandbox) -> Option<HeaderValue> {
-    let text = format!("{}:{}", row.started_at?.as_microsecond(), row.id);
+fn token(row: &cabana_store::Sandbox, ended: bool) -> Option<HeaderValue> {
+    let at = if ended { row.ended_at? } else { row.started_at? };
+    let text = format!("{}:{}", at.as_microsecond(), row.id);
     HeaderValue::from_str(&URL_SAFE_NO_PAD.encode(text)).ok()
 }
 
@@ -161,7 +199,7 @@ fn position(token: &str) -> Result<Position, ApiError> {
     let read = || {
         let text = String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
         let (time, id) = text.split_once(':')?;
-        Some(Position { started_at: Timestamp::from_microsecond(time.parse().ok()?).ok()?, id: id.parse().ok()? })
+        Some(Position { at: Timestamp::from_microsecond(time.parse().ok()?).ok()?, id: id.parse().ok()? })
     };
     read().ok_or_else(|| ApiError::invalid("nextToken is not one of this server's; begin again without it"))
 }

@@ -46,6 +46,7 @@ impl App {
     ) -> Result<CreateRequest, ApiError> {
         let idempotency = idempotency(headers, &request, version)?;
         refuse_unsupported(&request)?;
+        check_mcp(request.mcp.as_ref())?;
         let network = NetworkOptions::read(request.network.as_ref(), request.allow_internet_access, &self.egress)?;
         let secure = version == Version::V2 || request.secure == Some(true);
         if network.private && !secure {
@@ -72,6 +73,9 @@ impl App {
         let origin = self.find_origin(&caller.team, &request.template_id).await?;
         let resources =
             self.limits.resources(origin.resources, request.cpu_count, request.memory_mb, request.disk_size_mb)?;
+        // What a snapshot was made with cannot be taken back.
+        let no_new_privileges =
+            self.no_new_privileges || request.no_new_privileges == Some(true) || origin.boot.no_new_privileges;
         let isolation = self.isolation(request.isolation.as_deref().or(origin.isolation.as_deref()))?;
         let now = Timestamp::now();
         Ok(CreateRequest {
@@ -105,12 +109,14 @@ impl App {
                 ended_at: None,
                 idempotency,
                 policy: life,
-                boot: origin.boot,
+                boot: Boot { no_new_privileges, ..origin.boot },
                 since: now,
                 archives: 0,
                 archive_digest: None,
+                created_by: None,
+                last_lines: vec![],
             },
-            by: caller.key.clone(),
+            by: caller.actor.clone(),
             timeout,
         })
     }
@@ -255,7 +261,6 @@ fn idempotency(headers: &HeaderMap, request: &NewSandbox, version: Version) -> R
 /// Rejects options that this server does not support yet, unless they are empty.
 fn refuse_unsupported(request: &NewSandbox) -> Result<(), ApiError> {
     let options = [
-        ("mcp", request.mcp.as_ref().is_some_and(names_anything)),
         ("secrets", request.secrets.as_ref().is_some_and(is_something)),
         ("volumeMounts", request.volume_mounts.as_ref().is_some_and(|v| !v.is_empty())),
     ];
@@ -281,9 +286,25 @@ pub(super) fn is_something(value: &Value) -> bool {
     }
 }
 
-/// Whether a JSON value names anything. An MCP server counts even if its options are empty: many have none.
-fn names_anything(value: &Value) -> bool {
-    value.as_object().map_or_else(|| is_something(value), |map| !map.is_empty())
+/// Checks the options of MCP servers. Nothing else is done with them: the SDK starts the gateway in the sandbox itself.
+fn check_mcp(mcp: Option<&Value>) -> Result<(), ApiError> {
+    let servers = match mcp {
+        None | Some(Value::Null) => return Ok(()),
+        Some(Value::Object(servers)) => servers,
+        Some(_) => return Err(ApiError::invalid("mcp must be an object: names of servers and their options")),
+    };
+    if servers.len() > MAX_MAP_ENTRIES {
+        let text = format!("mcp names {} servers; at most {MAX_MAP_ENTRIES} are taken", servers.len());
+        return Err(ApiError::invalid(text));
+    }
+    let bytes = serde_json::to_vec(servers).map_err(|e| ApiError::internal(&e))?.len();
+    if bytes > MAX_VALUE_BYTES {
+        return Err(ApiError::invalid(format!("mcp has {bytes} bytes; at most {MAX_VALUE_BYTES} are taken")));
+    }
+    match servers.iter().find(|(_, options)| !options.is_object()) {
+        Some((name, _)) => Err(ApiError::invalid(format!("mcp: the options of {:?} must be an object", short(name)))),
+        None => Ok(()),
+    }
 }
 
 pub(super) fn check_map(field: &str, map: &BTreeMap<String, String>) -> Result<(), ApiError> {
@@ -315,7 +336,7 @@ pub(super) fn check_map(field: &str, map: &BTreeMap<String, String>) -> Result<(
     Ok(())
 }
 
-fn check_environment(env: &BTreeMap<String, String>) -> Result<(), ApiError> {
+pub(super) fn check_environment(env: &BTreeMap<String, String>) -> Result<(), ApiError> {
     for (name, value) in env {
         if name.contains(['=', '\0']) {
             return Err(ApiError::invalid(format!("envVars: the name {:?} must not contain = or NUL", short(name))));
@@ -341,6 +362,5 @@ mod tests {
         for value in [json!(true), json!(0), json!("a"), json!([null]), json!({"a": {"b": true}})] {
             assert!(is_something(&value), "{value}");
         }
-        assert!(names_anything(&json!({"duckduckgo": {}})) && !names_anything(&json!({})));
     }
 }

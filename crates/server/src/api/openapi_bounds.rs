@@ -2,19 +2,25 @@
 //!
 //! They are a table because most of them apply to path and query parameters, which have no Rust type that an attribute could be on.
 
+use cabana_types::chat::MAX_SYSTEM;
 use cabana_types::limits::{
     CPU_COUNT, DISK_MB, MAX_DOCKERFILE_BYTES, MAX_FILES_HASH_BYTES, MAX_IDEMPOTENCY_KEY_BYTES, MAX_MAP_ENTRIES,
     MAX_NAME_BYTES, MAX_REFRESH_SECONDS, MAX_STEP_BYTES, MAX_TAG_BYTES, MAX_TEMPLATE_REF_BYTES, MAX_TIMEOUT_SECONDS,
     MEMORY_MB, PAGE,
 };
+use cabana_types::service::{MAX_COMMAND, MAX_LINK_SECONDS};
 use utoipa::Number;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::{Object, SchemaType};
 use utoipa::openapi::{OpenApi, RefOr, Schema, Type};
 
+use super::agents;
 use super::logs::{MAX_LINES, MAX_SEARCH};
 use super::query::{MAX_OFFSET, MAX_PAGE, MAX_SECONDS};
+use super::services::{MAX_TAIL, MAX_WAIT};
 use super::tags::SORTS;
+use super::terminal::{MAX_CWD, MAX_SIDE};
+use crate::config::MAX_PROVIDER;
 use crate::lifecycle::LEVELS;
 
 /// A constraint on a value.
@@ -39,6 +45,7 @@ const SECONDS: Bound = Within(0, MAX_SECONDS.unsigned_abs());
 const MILLIS: Bound = Within(0, MAX_SECONDS.unsigned_abs() * 1000 + 999);
 const ROWS: Bound = Within(*PAGE.start() as u64, *PAGE.end() as u64);
 const LINES: Bound = Within(1, MAX_LINES as u64);
+const SIDE: Bound = Within(1, MAX_SIDE.unsigned_abs());
 const OFFSET: Bound = Within(0, MAX_OFFSET.unsigned_abs());
 const TIMEOUT: Bound = Within(0, MAX_TIMEOUT_SECONDS);
 const TEMPLATE: Bound = ShortLike("^([A-Za-z0-9_-]+/)?[A-Za-z0-9_-]+(:[A-Za-z0-9._-]+)?$", MAX_TEMPLATE_REF_BYTES);
@@ -49,13 +56,37 @@ const TEMPLATE_OR_NONE: Bound =
 
 const TAG: Bound = ShortLike("^[A-Za-z0-9._-]+$", MAX_TAG_BYTES);
 
+const WAIT: Bound = Within(0, MAX_WAIT.unsigned_abs());
+const SLUG: Bound = Like("^([a-z][a-z0-9]*(-[a-z0-9]+)*)?$");
+
+const AGENT: Bound = ShortLike("^[A-Za-z0-9._-]([A-Za-z0-9 ._-]*[A-Za-z0-9._-])?$", agents::MAX_NAME);
+/// The same, or null.
+const AGENT_OR_NONE: Bound = Like("^[A-Za-z0-9._-]([A-Za-z0-9 ._-]{0,62}[A-Za-z0-9._-])?$");
+
+/// Sets and names of tools.
+const TOOLS: Bound = Like(TOOL_NAMES);
+const TOOL_NAMES: &str = concat!(
+    "^((read|files|all|lifecycle|sandbox_(read_file|write_file|delete_file|list_directory|run_command|grep_files|find_files|apply_patch",
+    "|find_replace|download_url|command|start_service|service|create|list|info|pause|resume|kill|snapshot|fork))(,(read|files|all",
+    "|lifecycle|sandbox_(read_file|write_file|delete_file|list_directory|run_command|grep_files|find_files|apply_patch|find_replace",
+    "|download_url|command|start_service|service|create|list|info|pause|resume|kill|snapshot|fork)))*)?$",
+);
+
 /// By path (for GET and POST) and parameter.
 const PARAMETERS: &[(&str, &str, Bound)] = &[
     ("/v2/sandboxes", "limit", ROWS),
     ("/snapshots", "limit", ROWS),
+    ("/chats", "limit", ROWS),
+    ("/chats", "status", OneOf(&["idle", "running", "waiting", "failed"])),
+    ("/chats", "q", Short(super::chats::MAX_SEARCH)),
+    ("/chats/{chatID}/messages", "limit", Within(1, super::chats::MAX_MESSAGES as u64)),
+    ("/chats/{chatID}/events", "maxAge", Within(1, super::chats::MAX_AGE.unsigned_abs())),
+    ("/chats/{chatID}/resume", "maxAge", Within(1, super::chats::MAX_AGE.unsigned_abs())),
+    ("/chats/{chatID}/checkpoints/{turnID}/restore", "kind", OneOf(&["turn", "restore"])),
     ("/events/webhooks/{webhookID}/deliveries", "limit", ROWS),
     ("/v2/sandboxes", "order", OneOf(&["asc", "desc"])),
-    ("/v2/sandboxes", "state", Like("^((running|paused|failed)(,(running|paused|failed))*)?$")),
+    ("/v2/sandboxes", "state", Like("^((running|paused|failed)(,(running|paused|failed))*|ended)?$")),
+    ("/v2/sandboxes", "q", Short(MAX_SEARCH)),
     ("/v2/sandboxes", "template", TEMPLATE_OR_NONE),
     ("/v2/sandboxes", "Idempotency-Key", ShortLike("^[a-z0-9-]+$", MAX_IDEMPOTENCY_KEY_BYTES)),
     ("/sandboxes", "Idempotency-Key", ShortLike("^[a-z0-9-]+$", MAX_IDEMPOTENCY_KEY_BYTES)),
@@ -68,6 +99,10 @@ const PARAMETERS: &[(&str, &str, Bound)] = &[
     ("/v2/sandboxes/{sandboxID}/logs", "direction", OneOf(&["forward", "backward"])),
     ("/v2/sandboxes/{sandboxID}/logs", "level", OneOf(&LEVELS)),
     ("/v2/sandboxes/{sandboxID}/logs", "search", Short(MAX_SEARCH)),
+    ("/sandboxes/{sandboxID}/terminal", "pid", Within(1, u32::MAX as u64)),
+    ("/sandboxes/{sandboxID}/terminal", "cols", SIDE),
+    ("/sandboxes/{sandboxID}/terminal", "rows", SIDE),
+    ("/sandboxes/{sandboxID}/terminal", "cwd", Short(MAX_CWD)),
     ("/sandboxes/events", "startTime", SECONDS),
     ("/sandboxes/events", "endTime", SECONDS),
     ("/sandboxes/events", "state", OneOf(&["success", "failed"])),
@@ -108,6 +143,12 @@ const PARAMETERS: &[(&str, &str, Bound)] = &[
     ("/templates/{templateID}/tags/groups", "sort", OneOf(&SORTS)),
     ("/templates/{templateID}/tags/{tag}/assignments", "tag", TAG),
     ("/templates/{templateID}/tags/{tag}/assignments", "limit", ROWS),
+    ("/tools", "format", OneOf(&["openai", "anthropic", "mcp"])),
+    ("/tools", "tools", TOOLS),
+    ("/sandboxes/{sandboxID}/services", "waitSeconds", WAIT),
+    ("/services/{serviceID}/start", "waitSeconds", WAIT),
+    ("/services/{serviceID}/restart", "waitSeconds", WAIT),
+    ("/services/{serviceID}/logs", "tail", Within(0, MAX_TAIL.unsigned_abs())),
     ("/secrets", "limit", ROWS),
     ("/secrets", "nextToken", Like("^(sec_[0-7][0-9a-hjkmnp-tv-z]{25})?$")),
     ("/v2/templates", "limit", ROWS),
@@ -142,6 +183,27 @@ const MEMBERS: &[(&str, &str, Bound)] = &[
     ("ConnectRequest", "timeout", TIMEOUT),
     ("TimeoutRequest", "timeout", TIMEOUT),
     ("RefreshRequest", "duration", Within(0, MAX_REFRESH_SECONDS)),
+    ("NewService", "name", Like("^[a-z0-9][a-z0-9_-]{0,39}$")),
+    ("NewService", "command", ShortLike(r"[^\u0000\s]", MAX_COMMAND)),
+    ("NewService", "port", Within(1, 65_535)),
+    ("NewService", "cwd", Short(MAX_CWD)),
+    ("NewService", "env", Members(MAX_MAP_ENTRIES)),
+    ("NewService", "slug", SLUG),
+    ("ServiceUpdate", "slug", SLUG),
+    ("OpenService", "path", ShortLike("^/([^/\\\\].*)?$", MAX_NAME_BYTES)),
+    ("NewServiceLink", "expiresInSeconds", Within(1, MAX_LINK_SECONDS)),
+    ("NewAgent", "name", AGENT),
+    ("AgentUpdate", "name", AGENT_OR_NONE),
+    ("NewAgent", "kind", OneOf(&["loop"])),
+    ("NewAgent", "description", Short(agents::MAX_DESCRIPTION)),
+    ("AgentUpdate", "description", Short(agents::MAX_DESCRIPTION)),
+    ("NewAgent", "system", Short(MAX_SYSTEM)),
+    ("AgentUpdate", "system", Short(MAX_SYSTEM)),
+    ("TurnLimits", "maxSteps", Within(1, 500)),
+    ("TurnLimits", "maxMinutes", Within(1, 1440)),
+    ("NewModelProvider", "name", ShortLike("^[a-z0-9-]+$", MAX_PROVIDER)),
+    ("NewModelProvider", "kind", OneOf(&["openai", "anthropic"])),
+    ("NewModelProvider", "baseUrl", Like("^https://[^@?#]+$")),
     ("KeyName", "name", ShortLike(r"^[^\u0000-\u001f\u007f-\u009f]+$", MAX_NAME_BYTES)),
 ];
 
@@ -221,5 +283,14 @@ mod tests {
     fn every_bound_matches_something() {
         let mut document = super::super::described();
         assert_eq!(apply(&mut document), Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_tool_can_be_selected() {
+        for tool in cabana_agent::tools::all() {
+            let name = tool.spec().name.trim_start_matches("sandbox_");
+            let words = TOOL_NAMES.split(|c: char| !c.is_ascii_lowercase() && c != '_');
+            assert_eq!(words.filter(|word| *word == name).count(), 2, "{name}");
+        }
     }
 }

@@ -32,7 +32,7 @@ pub(super) async fn pause(
     let pause = Pause {
         memory: request.memory.unwrap_or(true),
         require_healthy: request.require_healthy_guest.unwrap_or(false),
-        why: PauseCause::Asked { by: caller.key.to_string() },
+        why: PauseCause::Asked { by: caller.actor.to_string() },
     };
     app.lifecycle.pause(&id, pause).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -48,7 +48,7 @@ pub(super) async fn recover(
     SandboxRef(id): SandboxRef,
 ) -> Result<Json<Sandbox>, ApiError> {
     app.find_created(&caller.team, &id).await?;
-    let why = PauseCause::Asked { by: caller.key.to_string() };
+    let why = PauseCause::Asked { by: caller.actor.to_string() };
     Ok(Json(app.sandbox_response(app.lifecycle.recover_sandbox(&id, why).await?)))
 }
 
@@ -63,7 +63,7 @@ pub(super) async fn archive(
     OptionalBody(request): OptionalBody<ArchiveRequest>,
 ) -> Result<StatusCode, ApiError> {
     app.find_created(&caller.team, &id).await?;
-    let why = PauseCause::Asked { by: caller.key.to_string() };
+    let why = PauseCause::Asked { by: caller.actor.to_string() };
     app.lifecycle.archive(&id, request.recycle != Some(true), why).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -40,6 +40,11 @@ pub(super) async fn openapi() -> impl IntoResponse {
 #[utoipa::path(get, path = "/status", tag = "server",
     responses((status = 200, description = "Version, backend and what it can do, and sandboxes", body = ServerStatus)))]
 pub(super) async fn status(State(app): State<Arc<App>>) -> Json<ServerStatus> {
+    Json(server_status(&app))
+}
+
+/// The status at this moment.
+pub(super) fn server_status(app: &App) -> ServerStatus {
     let isolations = app.lifecycle.isolations();
     let (facts, disks) = (isolations.default_facts(), isolations.disks().facts());
     let outlives_reboot = |facts: &IsolationFacts| facts.checkpoint.is_some_and(|checkpoint| checkpoint.reboot);
@@ -52,7 +57,7 @@ pub(super) async fn status(State(app): State<Arc<App>>) -> Json<ServerStatus> {
         mounts: facts.mounts,
         out_of_memory: facts.oom.as_str().into(),
     };
-    Json(ServerStatus {
+    ServerStatus {
         version: env!("CARGO_PKG_VERSION").into(),
         backend: isolations.default_name().into(),
         running: app.lifecycle.running() as u64,
@@ -65,7 +70,8 @@ pub(super) async fn status(State(app): State<Arc<App>>) -> Json<ServerStatus> {
         isolations: isolations.facts().into_iter().map(listed).collect(),
         storage: app.lifecycle.storage(),
         capacity: Some(app.lifecycle.capacity()),
-    })
+        machine: crate::machine_status::read(),
+    }
 }
 
 /// Check whether the sandboxes on this machine match the database. The first team, which is the operator's, also sees

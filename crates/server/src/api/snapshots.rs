@@ -56,7 +56,7 @@ pub(super) async fn clone(
     let sandboxes: Vec<_> = made.into_iter().filter_map(|result| result.sandbox).collect();
     if let Some(error) = failed.filter(|_| sandboxes.is_empty() || request.strict == Some(true)) {
         for sandbox in &sandboxes {
-            let cause = cabana_types::sandbox::EndCause::Killed { by: caller.key.to_string() };
+            let cause = cabana_types::sandbox::EndCause::Killed { by: caller.actor.to_string() };
             let _ = app.lifecycle.kill(&sandbox.sandbox_id, cause).await;
         }
         return Err(ApiError::new(error.error_code.unwrap_or(ErrorCode::SandboxCreateFailed), error.message));
@@ -172,7 +172,7 @@ impl App {
     }
 
     /// Creates sandboxes with copies of another's disk.
-    async fn fork_sandboxes(
+    pub(super) async fn fork_sandboxes(
         &self,
         caller: &Caller,
         id: &SandboxId,
@@ -201,7 +201,7 @@ impl App {
 }
 
 /// A request for a sandbox like another, with its own id and tokens.
-fn fork_request(row: &Row, caller: &Caller, timeout: u64) -> CreateRequest {
+pub(super) fn fork_request(row: &Row, caller: &Caller, timeout: u64) -> CreateRequest {
     let now = Timestamp::now();
     CreateRequest {
         sandbox: Row {
@@ -218,9 +218,11 @@ fn fork_request(row: &Row, caller: &Caller, timeout: u64) -> CreateRequest {
             since: now,
             archives: 0,
             archive_digest: None,
+            created_by: None,
+            last_lines: vec![],
             ..row.clone()
         },
-        by: caller.key.clone(),
+        by: caller.actor.clone(),
         // Lifecycle replaces this with the snapshot.
         disk: cabana_runtime::DiskSource::New,
         timeout,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
-use cabana_types::ErrorCode;
 use cabana_types::wire::{MaxTeamMetric, Team, TeamMetric};
+use cabana_types::{ErrorCode, Secret};
 use jiff::Timestamp;
 
 use super::App;
@@ -23,7 +23,8 @@ pub(super) async fn list_teams(
     let teams = app.store.teams().await?.into_iter().filter(|team| team.id == caller.team).map(|team| Team {
         team_id: team.id.to_string(),
         name: team.name,
-        api_key: caller.secret.clone(),
+        // A person sees no key.
+        api_key: caller.secret.clone().unwrap_or_else(|| Secret::new("")),
         is_default: true,
     });
     Ok(Json(teams.collect()))

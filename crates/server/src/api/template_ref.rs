@@ -121,7 +121,9 @@ impl App {
             (false, 0) => format!("there are: {}", names.join(", ")),
             (false, more) => format!("there are: {} and {more} more", names.join(", ")),
         };
-        Err(ApiError::new(ErrorCode::TemplateNotFound, format!("Template {:?} was not found; {there}", short(text))))
+        let how = "build it with `cabana template build` or an SDK";
+        let text = format!("Template {:?} was not found; {there}; {how}", short(text));
+        Err(ApiError::new(ErrorCode::TemplateNotFound, text))
     }
 
     /// The template that a reference names, if it belongs to the team.

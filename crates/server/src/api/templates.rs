@@ -203,6 +203,7 @@ pub(super) fn shown(row: Row) -> Template {
         build_count: row.build_count,
         envd_version: ENVD_VERSION.into(),
         build_status: status.as_str().into(),
+        network: row.network.map(|preset| preset.as_str().to_owned()),
     }
 }
 

@@ -313,5 +313,6 @@ fn boot_of(defaults: &Defaults) -> Boot {
         env: defaults.environment(),
         start: some([&defaults.entrypoint[..], &defaults.cmd[..]].concat()),
         ready: some(defaults.healthcheck.clone()),
+        no_new_privileges: false,
     }
 }

@@ -2,19 +2,16 @@
 //! by the log.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use base64::Engine;
 use cabana_guest_link::{GuestLink, Port};
 use cabana_proto::process as pb;
-use connectrpc::client::{BoxFuture, CallOptions, ClientBody, ClientConfig, ClientTransport};
-use http::{Request, Response, Uri};
-use hyper::body::Incoming;
+use connectrpc::client::CallOptions;
 use pb::__buffa::oneof::process_event::Event;
 use pb::__buffa::oneof::process_event::data_event::Output;
 
-/// Maximum size of a message from the guest.
-const MAX_MESSAGE_BYTES: usize = 4 << 20;
+use crate::guest_process;
+
 /// Maximum length of a line, bytes; longer lines are cut.
 const MAX_LINE_BYTES: usize = 2048;
 
@@ -48,8 +45,7 @@ pub(super) async fn run(
 ) -> Result<Exit, connectrpc::ConnectError> {
     let user = if program.user.is_empty() { "root" } else { program.user };
     let basic = base64::engine::general_purpose::STANDARD.encode(format!("{user}:"));
-    let config = ClientConfig::new(Uri::from_static("http://guest")).with_default_max_message_size(MAX_MESSAGE_BYTES);
-    let client = pb::ProcessClient::new(Transport(link.clone()), config);
+    let client = guest_process::client(link.clone(), Port::Traffic);
     let (cmd, args) = program.args.split_first().map_or(("", &[][..]), |(cmd, args)| (cmd.as_str(), args));
     let request = pb::StartRequest {
         process: pb::ProcessConfig {
@@ -112,20 +108,6 @@ impl Lines {
         if !text.trim().is_empty() {
             line(text.chars().filter(|c| !c.is_control() || matches!(c, '\t' | '\u{1b}')).collect());
         }
-    }
-}
-
-/// The guest's traffic port; each call opens a new connection.
-#[derive(Debug, Clone)]
-struct Transport(GuestLink);
-
-impl ClientTransport for Transport {
-    type ResponseBody = Incoming;
-    type Error = io::Error;
-
-    fn send(&self, request: Request<ClientBody>) -> BoxFuture<'static, Result<Response<Incoming>, io::Error>> {
-        let link = self.0.clone();
-        Box::pin(async move { link.request(Port::Traffic, request).await })
     }
 }
 

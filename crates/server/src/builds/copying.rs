@@ -66,7 +66,7 @@ impl Files {
             // Missing directories get the owner of the copy.
             let to = copy.destination.trim_end_matches('/');
             let above = to.rsplit_once('/').map_or("", |(above, _)| above);
-            let is_file = placements.iter().all(|placement| placement.target == to);
+            let is_file = !placements.is_empty() && placements.iter().all(|placement| placement.target == to);
             make_directory(root, if is_file { above } else { to }, owner, stop)?;
             let (reader, writer) = std::io::pipe().map_err(pipe)?;
             std::thread::scope(|scope| {

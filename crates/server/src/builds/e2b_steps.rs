@@ -88,6 +88,7 @@ impl State {
             }
             "COPY" => {
                 let (source, destination) = (need(0)?, need(1)?);
+                let path = fixed_part(source)?;
                 let mut to = self.absolute(destination)?;
                 if destination.ends_with('/') || destination == "." {
                     to.push('/');
@@ -104,7 +105,7 @@ impl State {
                 text = format!("COPY {source} {destination}");
                 let copy = Copy {
                     from: CopyFrom::Context,
-                    sources: vec![source.to_owned()],
+                    sources: vec![path],
                     inline: Vec::new(),
                     destination: to,
                     owner: Some(argument(2).unwrap_or(&self.boot.default_user).to_owned()),
@@ -211,6 +212,38 @@ impl State {
     }
 }
 
+/// The path in the uploaded archive that a source stands for. The client has put into the archive only what a pattern
+/// matches, so the directory before the first wildcard is copied as it is, with the directories below it.
+fn fixed_part(source: &str) -> Result<String, String> {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in source.split('/') {
+        if has_wildcard(part) {
+            break;
+        }
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop().ok_or_else(|| format!("{:?} is outside of the files", super::failure::short(source)))?;
+            }
+            _ => parts.push(part),
+        }
+    }
+    Ok(if parts.is_empty() { ".".to_owned() } else { parts.join("/") })
+}
+
+/// Whether part of a path has a wildcard of E2B's SDKs. A backslash escapes one.
+fn has_wildcard(part: &str) -> bool {
+    let mut chars = part.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => drop(chars.next()),
+            '*' | '?' | '[' | '{' => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
 /// Expands `$NAME` and `${NAME}` of known variables; a backslash escapes the dollar sign.
 fn expand(text: &str, values: &BTreeMap<String, String>) -> String {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -293,6 +326,30 @@ mod tests {
     }
 
     #[test]
+    fn a_pattern_stands_for_the_directory_before_it() {
+        for (source, path) in [
+            ("src", "src"),
+            ("./src/", "src"),
+            ("src/*", "src"),
+            ("src/**/*.ts", "src"),
+            ("a/b/*/c/*.txt", "a/b"),
+            ("*.txt", "."),
+            ("**", "."),
+            ("src/[ab].{ts,tsx}", "src"),
+            ("src/file?.txt", "src"),
+            ("a/../b", "b"),
+            ("a/../*", "."),
+            (r"a\*b/c", r"a\*b/c"),
+            (r"\[x\]/*", r"\[x\]"),
+        ] {
+            assert_eq!(fixed_part(source).as_deref(), Ok(path), "{source}");
+        }
+        for outside in ["..", "../a", "a/../../b", "../*"] {
+            assert!(fixed_part(outside).is_err(), "{outside}");
+        }
+    }
+
+    #[test]
     fn unsupported_steps_are_refused_with_their_number() {
         for wrong in [
             step("RUN", &[]),
@@ -302,6 +359,7 @@ mod tests {
             step("USER", &["a b"]),
             step("USER", &["-x"]),
             step("COPY", &["a", "b", "", "999"]),
+            step("COPY", &["../a", "b"]),
             step("WORKDIR", &["/proc/self"]),
             TemplateStep { files_hash: None, ..step("COPY", &["a", "b"]) },
         ] {

@@ -108,10 +108,14 @@ pub struct Rates {
     pub failed_requests: u32,
     /// … in this many seconds.
     pub failed_seconds: u32,
+    /// Attempts of one client address to sign in …
+    pub sign_in_requests: u32,
+    /// … in this many seconds.
+    pub sign_in_seconds: u32,
 }
 
 impl Rates {
-    pub(super) fn ranges(&self) -> [(&'static str, u32, RangeInclusive<u32>); 6] {
+    pub(super) fn ranges(&self) -> [(&'static str, u32, RangeInclusive<u32>); 8] {
         [
             ("rates.key_requests", self.key_requests, 0..=u32::MAX),
             ("rates.key_seconds", self.key_seconds, 1..=3600),
@@ -119,6 +123,8 @@ impl Rates {
             ("rates.address_seconds", self.address_seconds, 1..=3600),
             ("rates.failed_requests", self.failed_requests, 0..=u32::MAX),
             ("rates.failed_seconds", self.failed_seconds, 1..=3600),
+            ("rates.sign_in_requests", self.sign_in_requests, 0..=u32::MAX),
+            ("rates.sign_in_seconds", self.sign_in_seconds, 1..=3600),
         ]
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cabana_runtime::{DiskSource, Live};
 use cabana_store::{Inserted, Sandbox};
-use cabana_types::KeyId;
+use cabana_types::ActorId;
 use cabana_types::error::chain;
 use cabana_types::sandbox::State;
 use futures_util::FutureExt;
@@ -29,7 +29,7 @@ pub struct CreateRequest {
     /// Its row, in state `creating`.
     pub sandbox: Sandbox,
     /// The client's API key.
-    pub by: KeyId,
+    pub by: ActorId,
     /// Where its disk comes from.
     pub disk: DiskSource,
     /// Seconds from the start to its timeout.
@@ -183,7 +183,7 @@ impl Creator {
         let now = Timestamp::now();
         match driver.store.started(id.clone(), now, later(now, timeout)).await {
             Ok(sandbox) => {
-                driver.publish(held, &sandbox, live, 0);
+                driver.publish(held, &sandbox, live, true, 0);
                 driver.teams.count_start(&sandbox.team);
                 Ok(sandbox)
             }

@@ -1,7 +1,9 @@
 //! Journals of the guests of running sandboxes. They come from inside a sandbox, so their size, form and times are not trusted.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use cabana_guest_link::GuestLink;
 use cabana_types::guest::{JournalEntry, MAX_JOURNAL_ENTRIES, MAX_JOURNAL_MESSAGE};
 use jiff::Timestamp;
 
@@ -9,6 +11,10 @@ use cabana_edge::Route;
 
 /// Limit of a whole journal: every byte of a message may be escaped.
 const MAX_BYTES: usize = MAX_JOURNAL_ENTRIES * (6 * MAX_JOURNAL_MESSAGE + 128);
+/// Last lines that are kept of a sandbox that is gone.
+pub(super) const MAX_LAST: usize = 20;
+/// How long a guest may take to send them.
+const LAST_TIME: Duration = Duration::from_millis(300);
 /// Levels of lines, from the least to the most important.
 pub const LEVELS: [&str; 4] = ["debug", "info", "warn", "error"];
 
@@ -35,6 +41,20 @@ pub(super) async fn read(route: Option<Arc<Route>>, since: Timestamp) -> Vec<Jou
             vec![]
         }
     }
+}
+
+/// The last lines of a guest's journal as text, for those who ask why the sandbox is gone. `None` if the guest does not answer soon.
+pub(super) async fn last_lines(link: &GuestLink, since: Timestamp) -> Option<Vec<String>> {
+    let bytes = link.last_of_journal(MAX_LAST, LAST_TIME, MAX_BYTES).await.ok()?;
+    let mut lines = parse(&bytes, since, Timestamp::now());
+    let first = lines.len().saturating_sub(MAX_LAST);
+    Some(lines.drain(first..).map(|line| line_at(line.at, &line.message)).collect())
+}
+
+/// A line with its time, to the second.
+pub(super) fn line_at(at: Timestamp, message: &str) -> String {
+    let at = Timestamp::from_second(at.as_second()).unwrap_or(at);
+    format!("{at} {message}")
 }
 
 /// The valid lines of a guest's answer.

@@ -21,6 +21,7 @@ pub(super) fn of_sandbox(sandbox: &Sandbox, disk: DiskSource, authority: Option<
         resources,
         egress: Arc::clone(&sandbox.egress),
         mounts: Vec::new(),
+        no_new_privileges: sandbox.boot.no_new_privileges,
         guest: GuestConfig {
             authority,
             ..guest_config(&id, sandbox.template.to_string(), boot, sandbox.access_token.clone(), resources)
@@ -36,6 +37,8 @@ pub(super) fn of_build_sandbox(id: SandboxId, spec: BuildSandboxSpec, egress: Ar
         resources: spec.resources,
         egress,
         mounts: Vec::new(),
+        // Build steps install packages, whose scripts may use `su` and `sudo`.
+        no_new_privileges: false,
         guest: guest_config(&id, spec.template.to_string(), spec.boot, None, spec.resources),
         id,
     }

@@ -45,6 +45,12 @@ impl Maintenance {
                 _ = tick.tick() => {}
             }
             self.delete_tombstones().await;
+            if let Err(error) = self.store.remove_expired_tool_calls(Timestamp::now()).await {
+                tracing::warn!(error = chain(&error), "could not delete old results of tool calls");
+            }
+            if let Err(error) = self.store.remove_expired_chat_requests(Timestamp::now()).await {
+                tracing::warn!(error = chain(&error), "could not delete old requests of chats");
+            }
             self.remove_orphans().await;
             self.snapshots.remove_unfinished(false).await;
             self.archiver.delete_unneeded(&self.registry).await;

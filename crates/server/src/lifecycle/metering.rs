@@ -22,6 +22,7 @@ use super::entry::Entry;
 use super::held::Held;
 use super::history::Range;
 use super::idle::Idleness;
+use super::journal;
 use super::pause::Pause;
 use super::usage::UsageError;
 
@@ -84,6 +85,7 @@ impl Metering {
             Ok(Ok(Ok(stats))) => {
                 entry.with_meter(|meter| meter.record(stats));
                 drop(held);
+                self.keep_lines(&entry, stats).await;
                 self.pause_if_idle(&entry, stats).await;
             }
             Ok(Ok(Err(UsageError::NotRunning(_)))) => {}
@@ -93,6 +95,14 @@ impl Metering {
             Ok(Err(_)) => tracing::error!(sandbox = %id, "measuring the sandbox panicked"),
             Err(_) => tracing::debug!(sandbox = %id, "measuring the sandbox takes too long"),
         }
+    }
+
+    /// Reads the end of the guest's journal if the sandbox has worked since the last time.
+    async fn keep_lines(&self, entry: &Entry, stats: Stats) {
+        let Some(since) = entry.with_meter(|meter| meter.wants_lines(stats)).flatten() else { return };
+        let Some(route) = self.driver.routes.get(&entry.id) else { return };
+        let lines = journal::last_lines(&route.link, since).await;
+        entry.with_meter(|meter| meter.keep_lines(stats, lines));
     }
 
     async fn measure(&self, held: &Held) -> Result<Stats, UsageError> {
@@ -156,6 +166,9 @@ impl Metering {
     /// Pauses a sandbox that has been idle for long enough.
     async fn pause_if_idle(&self, entry: &Arc<Entry>, stats: Stats) {
         let Some(limit) = entry.with_meter(|meter| meter.idle).flatten() else { return };
+        if self.driver.routes.keeps_awake(&entry.id) {
+            return;
+        }
         let Some(route) = self.driver.routes.get(&entry.id) else { return };
         let busy = route.in_flight.take_busy();
         let now = Instant::now();

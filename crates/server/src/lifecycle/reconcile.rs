@@ -7,7 +7,7 @@ use cabana_runtime::{DiskSource, Live};
 use cabana_store::Sandbox;
 use cabana_types::error::chain;
 use cabana_types::policy::OnFailure;
-use cabana_types::sandbox::{EndCause, PauseCause, Seen, Transition};
+use cabana_types::sandbox::{EndCause, PauseCause, Seen, State, Transition};
 use jiff::Timestamp;
 
 use super::driver::{Driver, Outcome};
@@ -59,7 +59,7 @@ impl Driver {
                     tracing::error!(sandbox = %id, error = chain(&error), "could not thaw the sandbox");
                 }
                 let oom_kills = live.vitals.borrow().oom_kills;
-                self.publish(held, sandbox, live, oom_kills);
+                self.publish(held, sandbox, live, false, oom_kills);
                 Ok(Outcome::Failed(Operation::Pause, error.into()))
             }
         }
@@ -134,12 +134,13 @@ impl Driver {
         seconds: Option<u64>,
     ) -> Result<Outcome, ChangeError> {
         let now = Timestamp::now();
+        let booted = !matches!(sandbox.state, State::Resuming { from, .. } if from.has_memory());
         let end_at = later(now, seconds.unwrap_or_else(|| sandbox.policy.auto_resume_seconds()));
         let sandbox = self.store.started(sandbox.id.clone(), now, end_at).await?;
         failpoint::hit("resume.written");
         self.registry.count_running(&sandbox.id, sandbox.resources);
         let oom_kills = live.vitals.borrow().oom_kills;
-        self.publish(held, &sandbox, live, oom_kills);
+        self.publish(held, &sandbox, live, booted, oom_kills);
         self.teams.count_start(&sandbox.team);
         Ok(Outcome::Advanced)
     }
@@ -205,7 +206,7 @@ impl Driver {
         }
         let oom_kills = live.vitals.borrow().oom_kills;
         self.registry.count_running(id, sandbox.resources);
-        self.publish(held, sandbox, live, oom_kills);
+        self.publish(held, sandbox, live, false, oom_kills);
         Ok(Seen::Processes)
     }
 

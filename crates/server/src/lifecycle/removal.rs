@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cabana_edge::Route;
 use cabana_store::Store;
 use cabana_types::SandboxId;
 use cabana_types::error::chain;
@@ -18,6 +19,7 @@ use super::archiver::Archiver;
 use super::entry::Entry;
 use super::error::Failure;
 use super::held::Held;
+use super::journal;
 use super::paused_memory::MemoryBudget;
 use super::registry::Registry;
 use super::routes::Routes;
@@ -95,18 +97,21 @@ impl Remover {
 
     /// Removes a sandbox whose end is written, in the background.
     pub(super) fn remove(self: &Arc<Self>, id: &SandboxId) -> Arc<Entry> {
+        let route = self.routes.get(id);
         self.routes.withdraw(id);
         let entry = self.registry.entry(id);
         entry.lock.end();
-        self.tasks.spawn("remove a sandbox", Arc::clone(self).remove_until_gone(Arc::clone(&entry)));
+        self.tasks.spawn("remove a sandbox", Arc::clone(self).remove_until_gone(Arc::clone(&entry), route));
         entry
     }
 
-    async fn remove_until_gone(self: Arc<Self>, entry: Arc<Entry>) {
+    async fn remove_until_gone(self: Arc<Self>, entry: Arc<Entry>, route: Option<Arc<Route>>) {
         let held = entry.hold().await;
         let id = held.id();
         // It may have been published between the intent and the lock.
+        let route = route.or_else(|| self.routes.get(id));
         self.routes.withdraw(id);
+        let lines = last_lines(&entry, route).await;
         let mut backoff = Backoff::default();
         while let Err(failure) = self.destroy(&held).await {
             tracing::error!(sandbox = %id, error = %failure, "could not remove the sandbox; retrying");
@@ -119,7 +124,7 @@ impl Remover {
         failpoint::hit("kill.destroyed");
         let mut backoff = Backoff::default();
         loop {
-            match self.store.removed(id.clone(), Timestamp::now()).await {
+            match self.store.removed_with_lines(id.clone(), lines.clone(), Timestamp::now()).await {
                 Ok(sandbox) => {
                     let why = sandbox.state.cause().map(EndCause::describe).unwrap_or_default();
                     tracing::info!(sandbox = %id, why, "ended");
@@ -159,6 +164,13 @@ impl Remover {
             }
         }
     }
+}
+
+/// The end of the journal of a guest that is about to be killed, for those who ask later what it did.
+async fn last_lines(entry: &Entry, route: Option<Arc<Route>>) -> Vec<String> {
+    let Some(route) = route else { return Vec::new() };
+    let (since, known) = entry.with_meter(|meter| (meter.started_at(), meter.last_lines())).unwrap_or_default();
+    journal::last_lines(&route.link, since).await.unwrap_or(known)
 }
 
 async fn wait_for_attempt(entry: &Entry) {

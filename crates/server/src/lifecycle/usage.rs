@@ -13,9 +13,14 @@ use tokio::time::Instant;
 
 use super::history::{History, Range, Sample};
 use super::idle::Idleness;
+use super::journal::MAX_LAST;
 
 /// CPU use is the average since the last reading that is at least this old.
 const SHORTEST: Duration = Duration::from_millis(500);
+/// CPU time after which a sandbox may have something new in its journal. Reading the journal takes less.
+const WORKED_USEC: u64 = 5000;
+/// Rounds for which a guest that did not answer is left alone.
+const SKIPPED: u32 = 12;
 
 /// Resource use of a running sandbox.
 #[derive(Debug)]
@@ -29,6 +34,17 @@ pub(super) struct Meter {
     pub(super) idle: Option<u64>,
     pub(super) keeps_memory: bool,
     pub(super) idleness: Option<Idleness>,
+    last_lines: LastLines,
+}
+
+/// The end of the guest's journal, as it was when the sandbox last did something: when the guest dies, it is what is left of it.
+#[derive(Debug, Default)]
+struct LastLines {
+    lines: Vec<String>,
+    /// CPU time of the sandbox when they were read.
+    cpu_usec: u64,
+    /// Rounds to leave out, because the guest did not answer.
+    skip: u32,
 }
 
 /// A reading of a sandbox's CPU time, and the use since the last one.
@@ -97,6 +113,7 @@ impl Meter {
             idle: sandbox.policy.idle,
             keeps_memory: sandbox.policy.keeps_memory(),
             idleness: None,
+            last_lines: LastLines::default(),
         }
     }
 
@@ -104,6 +121,45 @@ impl Meter {
     pub(super) fn restart(&mut self, sandbox: &Sandbox) {
         let history = std::mem::take(&mut self.history);
         *self = Self { history, ..Self::new(sandbox) };
+    }
+
+    /// Whether the sandbox has worked since its last lines were read, and since when it runs.
+    pub(super) fn wants_lines(&mut self, stats: Stats) -> Option<Timestamp> {
+        let last = &mut self.last_lines;
+        if last.skip > 0 {
+            last.skip -= 1;
+            return None;
+        }
+        (stats.cpu_usec.saturating_sub(last.cpu_usec) >= WORKED_USEC).then_some(self.started_at)
+    }
+
+    /// Keeps the last lines; `None` if the guest did not answer.
+    pub(super) fn keep_lines(&mut self, stats: Stats, lines: Option<Vec<String>>) {
+        match lines {
+            Some(lines) => self.last_lines = LastLines { lines, cpu_usec: stats.cpu_usec, skip: 0 },
+            None => self.last_lines.skip = SKIPPED,
+        }
+    }
+
+    /// Keeps the last lines, whatever the sandbox has done.
+    pub(super) fn replace_lines(&mut self, lines: Vec<String>) {
+        self.last_lines.lines = lines;
+    }
+
+    /// Adds a line that the host knows.
+    pub(super) fn add_line(&mut self, line: String) {
+        let lines = &mut self.last_lines.lines;
+        lines.push(line);
+        let first = lines.len().saturating_sub(MAX_LAST);
+        lines.drain(..first);
+    }
+
+    pub(super) fn last_lines(&self) -> Vec<String> {
+        self.last_lines.lines.clone()
+    }
+
+    pub(super) fn started_at(&self) -> Timestamp {
+        self.started_at
     }
 
     pub(super) fn resize(&mut self, resources: Resources) {

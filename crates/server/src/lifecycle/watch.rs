@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::driver::Driver;
 use super::held::Held;
+use super::journal::{self, line_at};
 use super::tasks::Backoff;
 use crate::failpoint;
 
@@ -22,9 +23,9 @@ use crate::failpoint;
 const NOTE_EVERY: Duration = Duration::from_secs(1);
 
 impl Driver {
-    /// Makes a running sandbox reachable, sets its deadline, and watches it. `oom_kills` are known already.
-    pub(super) fn publish(self: &Arc<Self>, held: &Held, sandbox: &Sandbox, live: Live, oom_kills: u64) {
-        let gone = self.routes.publish(sandbox, &live);
+    /// Makes a running sandbox reachable, sets its deadline, and watches it. `booted`: just now. `oom_kills` are known already.
+    pub(super) fn publish(self: &Arc<Self>, held: &Held, sandbox: &Sandbox, live: Live, booted: bool, oom_kills: u64) {
+        let gone = self.routes.publish(sandbox, &live, booted);
         held.entry().start_meter(sandbox);
         self.trust_later(sandbox, &live.link);
         self.tasks.spawn("watch a sandbox", Arc::clone(self).watch(live, gone, oom_kills));
@@ -80,6 +81,7 @@ impl Driver {
     async fn died(self: &Arc<Self>, id: &SandboxId, death: Death) {
         let cause = cause(death);
         tracing::warn!(sandbox = %id, why = cause.describe(), "the sandbox stopped by itself");
+        self.keep_last_lines(id).await;
         let mut backoff = Backoff::default();
         loop {
             match self.apply(id, Transition::Fail(cause.clone())).await {
@@ -101,7 +103,30 @@ impl Driver {
         }
     }
 
+    /// Keeps what is known of the journal of a guest that died.
+    async fn keep_last_lines(&self, id: &SandboxId) {
+        let lines = self.registry.get(id).and_then(|entry| entry.with_meter(|meter| meter.last_lines()));
+        let Some(lines) = lines.filter(|lines| !lines.is_empty()) else { return };
+        if let Err(error) = self.store.keep_last_lines(id.clone(), lines).await {
+            tracing::warn!(sandbox = %id, error = chain(&error), "could not keep the last lines of the sandbox");
+        }
+    }
+
     async fn note_oom(&self, id: &SandboxId, new: u64, total: u64) {
+        if let Some(entry) = self.registry.get(id) {
+            let line = line_at(Timestamp::now(), &format!("Out of memory: {new} processes were killed"));
+            // What was running then is what a person wants to know later.
+            let lines = match (self.routes.get(id), entry.with_meter(|meter| meter.started_at())) {
+                (Some(route), Some(since)) => journal::last_lines(&route.link, since).await,
+                _ => None,
+            };
+            entry.with_meter(|meter| {
+                if let Some(lines) = lines {
+                    meter.replace_lines(lines);
+                }
+                meter.add_line(line);
+            });
+        }
         let details = serde_json::json!({ "oomKills": new, "oomKillsTotal": total });
         if let Err(error) = self.store.note(id.clone(), "oom", details, Timestamp::now()).await {
             tracing::warn!(sandbox = %id, error = chain(&error), "could not record that the sandbox ran out of memory");

@@ -144,8 +144,6 @@ fn unsupported_options_are_refused_by_name() {
     let server = TestServer::start();
     for (field, value) in [
         ("volumeMounts", json!([{"name": "v", "path": "/v"}])),
-        ("mcp", json!({"browserbase": {"apiKey": "k"}})),
-        ("mcp", json!({"duckduckgo": {}})),
         ("network.somethingNew", json!({"somethingNew": ["1.1.1.1"]})),
     ] {
         let name = field.split('.').next().expect("field");
@@ -159,6 +157,29 @@ fn unsupported_options_are_refused_by_name() {
         "autoPause": false, "autoPauseMemory": true, "autoResume": {"enabled": false}, "volumeMounts": [], "mcp": {},
         "iam": {"tokens": {}}, "network": {"allowOut": [], "denyOut": null, "allowPublicTraffic": true}, "unknown": 7,
     }));
+}
+
+#[test]
+fn mcp_servers_are_left_to_the_sdk() {
+    let server = TestServer::start();
+    for mcp in [json!({"browserbase": {"apiKey": "k"}}), json!({"duckduckgo": {}}), json!({}), json!(null)] {
+        server.create_with(json!({"mcp": mcp}));
+    }
+    let many: serde_json::Map<_, _> = (0..257).map(|n| (n.to_string(), json!({}))).collect();
+    for (mcp, expected) in [
+        (json!(["exa"]), "mcp must be an object"),
+        (json!("exa"), "mcp must be an object"),
+        (json!({"exa": 7}), "the options of \"exa\" must be an object"),
+        (json!(many), "mcp names 257 servers"),
+        (json!({"exa": {"key": "x".repeat(64 * 1024)}}), "at most 65536 are taken"),
+    ] {
+        let message =
+            server.post("/v2/sandboxes", json!({"templateID": "base", "mcp": mcp})).error(400, "invalid_request");
+        assert!(message.contains(expected), "{message}");
+    }
+    let gateway = json!({"templateID": "mcp-gateway", "mcp": {"duckduckgo": {}}});
+    let message = server.post("/v2/sandboxes", gateway).error(404, "template_not_found");
+    assert!(message.contains("cabana template build"), "{message}");
 }
 
 #[test]

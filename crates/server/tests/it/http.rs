@@ -68,7 +68,10 @@ pub(crate) fn send(
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     if let Some(body) = body {
-        head.push_str(&format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len()));
+        head.push_str(&format!("content-length: {}\r\n", body.len()));
+        if !headers.iter().any(|(name, _)| *name == "content-type") {
+            head.push_str("content-type: application/json\r\n");
+        }
     }
     head.push_str("\r\n");
     stream.write_all(head.as_bytes())?;

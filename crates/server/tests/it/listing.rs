@@ -25,6 +25,8 @@ fn filters() {
     assert_eq!(ids(&server, "state=paused&state=running"), [b.clone(), a.clone()]);
     assert!(ids(&server, "state=paused").is_empty());
     assert_eq!(ids(&server, &format!("startedAfter={between}")), [b.as_str()]);
+    let started = server.get(&format!("/sandboxes/{b}")).is(200).json()["startedAt"].as_str().expect("time").to_owned();
+    assert_eq!(ids(&server, &format!("startedAfter={started}")), [b.as_str()], "at or after");
     assert_eq!(ids(&server, "template=base"), [b.clone(), a.clone()]);
     assert!(ids(&server, "template=other").is_empty());
     assert_eq!(ids(&server, "metadata=user%3Dann"), [a.as_str()]);

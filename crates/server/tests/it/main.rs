@@ -1,11 +1,15 @@
 //! The control plane over real sockets, with a real store and the fake backend.
 
+mod agents;
+mod attachments;
 mod auth;
 mod build_world;
 mod builds;
 mod capacity;
+mod completions;
 mod create;
 mod expiry;
+mod file_uploads;
 mod guest;
 mod http;
 mod idempotency;
@@ -13,7 +17,9 @@ mod isolation;
 mod keys;
 mod kill;
 mod listing;
+mod live;
 mod matrix;
+mod mcp;
 mod metrics;
 mod network;
 mod novita;
@@ -26,6 +32,7 @@ mod receiver;
 mod restart;
 mod secrets;
 mod server;
+mod sessions;
 mod supervision;
 mod tags;
 mod templates;

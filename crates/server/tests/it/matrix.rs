@@ -9,8 +9,15 @@ use crate::tenants::{BODY, Owned, as_other, parameters, with_another_team};
 /// Bodies for routes that name resources in their body, or make new ones. `TEMPLATE` stands for a template of the first
 /// team.
 const CASES: &[(&str, &str, &str)] = &[
+    ("POST", "/agents", r#"{"name": "theirs"}"#),
     ("POST", "/api-keys", r#"{"name": "theirs"}"#),
+    ("POST", "/attachments", "{}"),
+    ("POST", "/auth/codes", "{}"),
+    ("DELETE", "/auth/session", "{}"),
+    ("POST", "/chats", r#"{"title": "theirs"}"#),
     ("POST", "/events/webhooks", BODY),
+    ("POST", "/mcp", LIST_BY_TOOL),
+    ("POST", "/model-providers", r#"{"name": "theirs", "kind": "anthropic"}"#),
     ("POST", "/sandboxes", r#"{"templateID": "TEMPLATE"}"#),
     ("POST", "/v2/sandboxes", r#"{"templateID": "TEMPLATE"}"#),
     ("POST", "/secrets", BODY),
@@ -19,8 +26,11 @@ const CASES: &[(&str, &str, &str)] = &[
     ("POST", "/v3/templates", r#"{"name": "theirs"}"#),
     ("POST", "/templates/tags", r#"{"target": "TEMPLATE", "tags": ["theirs"]}"#),
     ("DELETE", "/templates/tags", r#"{"name": "TEMPLATE", "tags": ["default"]}"#),
+    ("POST", "/v1/chat/completions", r#"{"model": "agent/Our agent", "messages": [{"role": "user", "content": "x"}]}"#),
     ("POST", "/volumes", BODY),
 ];
+
+const LIST_BY_TOOL: &str = r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "sandbox_list"}}"#;
 
 /// Another value of the same form, which nothing has.
 fn altered(value: &str) -> String {
@@ -97,11 +107,30 @@ fn no_answer_names_what_another_team_has() {
         assert_eq!(answer(&owned.running), answer(&altered(&owned.running)), "{query}");
     }
     // The control: their own team sees them.
-    let seen: Vec<_> = ["/v2/sandboxes", "/events/webhooks", "/templates", "/snapshots", "/secrets", "/teams"]
+    let listed = ["/v2/sandboxes", "/events/webhooks", "/templates", "/snapshots", "/secrets", "/teams"];
+    let seen: Vec<_> = [&listed[..], &["/agents", "/model-providers", "/chats"]]
+        .concat()
         .iter()
         .filter_map(|route| leaks(&server.get(route)))
         .collect();
-    assert_eq!(seen.len(), 6, "{seen:?}");
+    assert_eq!(seen.len(), 9, "{seen:?}");
+}
+
+#[test]
+fn the_checks_of_the_machine_are_for_the_operator() {
+    let server = with_another_team();
+    let report = server.get("/status/doctor").is(200).json();
+    assert!(report["level"].as_str().is_some_and(|level| level.contains(':')), "{report}");
+    let checks = report["checks"].as_array().expect("checks");
+    for group in ["machine", "protection", "hardening", "server"] {
+        assert!(checks.iter().any(|check| check["group"] == group), "{group}: {report}");
+    }
+    for check in checks {
+        let state = check["state"].as_str().expect("state");
+        assert!(["ok", "warning", "failed"].contains(&state) && !check["message"].is_null(), "{check}");
+        assert_eq!(state == "ok", check["hint"].is_null(), "{check}");
+    }
+    as_other(&server, "GET", "/status/doctor", None).error(404, "route_not_found");
 }
 
 #[test]

@@ -163,12 +163,14 @@ fn defaults_come_from_the_template_and_the_server() {
     assert!(created(json!({"allow_internet_access": true})).is_offline());
     assert!(created(json!({"network": {"preset": "internet"}})).is_open());
     server.call("PATCH", "/v2/templates/base", Some(json!({"network": "registries"}))).is(200);
+    assert_eq!(server.get("/templates/base").is(200).json()["network"], "registries");
     assert_eq!(created(json!({})).allow_out[0].to_string(), "packages.example.org");
     let id = server.create_with(json!({"network": {"preset": "internet"}}));
     put(&server, &id, json!({}));
     assert_eq!(server.get(&format!("/sandboxes/{id}/network")).is(200).json()["preset"], "registries");
     server.call("PATCH", "/v2/templates/base", Some(json!({"network": "all"}))).error(400, "invalid_request");
     server.call("PATCH", "/v2/templates/base", Some(json!({"network": ""}))).is(200);
+    assert!(server.get("/templates/base").is(200).json().get("network").is_none());
     assert!(created(json!({})).is_offline());
 }
 

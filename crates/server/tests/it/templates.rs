@@ -44,7 +44,7 @@ fn unknown_templates_are_refused_with_what_there_is() {
     let server = TestServer::start();
     for name in ["code-interpreter-v1", "other/base", "aaaaaaaaaaaaaaaaaaaa"] {
         let message = server.post("/v2/sandboxes", json!({"templateID": name})).error(404, "template_not_found");
-        assert!(message.ends_with("was not found; there are: base"), "{message}");
+        assert!(message.contains("was not found; there are: base; build it with "), "{message}");
     }
     let message = server.post("/v2/sandboxes", json!({"templateID": "base:v2"})).error(404, "template_not_found");
     assert_eq!(message, "Template base with tag \"v2\" was not found; its tags are: default");

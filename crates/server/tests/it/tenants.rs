@@ -11,7 +11,11 @@ use crate::http::{Answer, send};
 use crate::openapi::routes;
 use crate::server::TestServer;
 
-const OTHER_KEY: &str = "e2b_0123456789012345678901234567890123456789";
+pub(crate) const OTHER_KEY: &str = "e2b_0123456789012345678901234567890123456789";
+
+/// A tool, and a call of one.
+const TOOL: &str = "sandbox_read_file";
+const CALL: &str = "call_aaaaaaaaaaaaaaaaaaaa";
 
 /// A server with a second team.
 pub(crate) fn with_another_team() -> TestServer {
@@ -51,7 +55,12 @@ fn the_sandboxes_of_another_team_are_not_found() {
     let mut tried = 0;
     for (method, path, _) in routes().into_iter().filter(|(_, path, _)| path.contains("{sandboxID}")) {
         for id in [&running, &ended] {
-            let path = path.replace("{sandboxID}", id);
+            let path = path.replace("{sandboxID}", id).replace("{name}", TOOL).replace("{callID}", CALL);
+            if path.ends_with("/download") {
+                // Authorised by its link, which only its team gets.
+                as_other(&server, &method, &path, None).error(401, "unauthorized");
+                continue;
+            }
             let message = as_other(&server, &method, &path, Some(r#"{"timeout": 5}"#)).error(404, "sandbox_not_found");
             assert!(message.contains("was not found"), "no details are revealed: {method} {path}: {message}");
             tried += 1;
@@ -122,9 +131,17 @@ pub(crate) struct Owned {
     webhook: String,
     secret: String,
     key: String,
-    build: TestBuild,
+    pub(crate) build: TestBuild,
     snapshot: String,
+    service: String,
+    link: String,
+    chat: String,
+    attachment: String,
+    agent: String,
 }
+
+/// A model provider of a team.
+const PROVIDER: &str = "our-own-models";
 
 impl Owned {
     pub(crate) fn new(server: &TestServer) -> Self {
@@ -136,14 +153,27 @@ impl Owned {
         let key = server.get("/api-keys").is(200).json()[0]["id"].as_str().expect("id").to_owned();
         let build = ready(server, "mine");
         let snapshot = server.post(&format!("/sandboxes/{running}/snapshots"), json!({})).is(201).member("snapshotID");
-        Self { running, ended, webhook, secret, key, build, snapshot }
+        let new = json!({"command": "sleep 1000", "port": 8000});
+        let service = server.post(&format!("/sandboxes/{running}/services"), new).is(201).member("id");
+        let link = server.post(&format!("/services/{service}/links"), json!({})).is(201).member("id");
+        let agent = server.post("/agents", json!({"name": "Our agent"})).is(201).member("id");
+        server.post("/model-providers", json!({"name": PROVIDER, "kind": "openai", "key": "k"})).is(201);
+        let attachment =
+            crate::attachments::upload(server, &[("a.txt", b"text")])[0]["id"].as_str().expect("id").to_owned();
+        let chat = server.post("/chats", json!({"title": "Our chat"})).is(201).json()["chat"]["id"]
+            .as_str()
+            .expect("id")
+            .to_owned();
+        Self { running, ended, webhook, secret, key, build, snapshot, service, link, chat, attachment, agent }
     }
 
     /// All ids of the team's resources, and its key. No answer to another team may contain one.
     pub(crate) fn ids(&self, server: &TestServer) -> Vec<String> {
-        let Self { running, ended, webhook, secret, key, build, snapshot } = self;
-        let ids = [running, ended, webhook, secret, key, &build.template, &build.build, snapshot, &server.key];
-        ids.into_iter().cloned().collect()
+        let Self { running, ended, webhook, secret, key, build, snapshot, service, link, chat, attachment, agent } =
+            self;
+        let ids = [running, ended, webhook, secret, key, &build.template, &build.build, snapshot, service, link];
+        let more = [chat, attachment, agent, &server.key];
+        ids.into_iter().chain(more).cloned().chain([PROVIDER.to_owned()]).collect()
     }
 
     /// Values of a path parameter, and the response that another team gets for them.
@@ -153,6 +183,12 @@ impl Owned {
             "sandboxID" => (clone(&[&self.running, &self.ended]), 404, "sandbox_not_found"),
             "webhookID" => (clone(&[&self.webhook]), 404, "webhook_not_found"),
             "secretID" => (clone(&[&self.secret, "mine"]), 404, "secret_not_found"),
+            "serviceID" => (clone(&[&self.service]), 404, "service_not_found"),
+            "linkID" => (clone(&[&self.link]), 404, "service_not_found"),
+            "chatID" => (clone(&[&self.chat]), 404, "chat_not_found"),
+            "attachmentID" => (clone(&[&self.attachment]), 404, "attachment_not_found"),
+            "agentID" => (clone(&[&self.agent]), 404, "agent_not_found"),
+            "providerName" => (clone(&[PROVIDER]), 404, "provider_not_found"),
             "apiKeyID" => (clone(&[&self.key]), 404, "key_not_found"),
             "templateID" => {
                 (clone(&[&self.build.template, "default%2Fmine", &self.snapshot]), 404, "template_not_found")
@@ -160,9 +196,15 @@ impl Owned {
             // As with E2B: a name that is taken is forbidden, not missing.
             "alias" => (clone(&["default%2Fmine"]), 403, "forbidden"),
             "teamID" => (clone(&["default"]), 403, "forbidden"),
+            // Programs have no sessions.
+            "sessionID" => (clone(&["ses_00000000000000000000"]), 404, "session_not_found"),
             // Not supported for any team.
             "volumeID" => (clone(&["some"]), 400, "not_supported"),
             // Parts of the resource before them in the path.
+            "callID" => (clone(&[CALL]), 404, "sandbox_not_found"),
+            "turnID" => (clone(&["turn_aaaaaaaaaaaaaaaaaaaa"]), 404, "chat_not_found"),
+            "pid" => (clone(&["812"]), 404, "sandbox_not_found"),
+            "name" => (clone(&[TOOL]), 404, "sandbox_not_found"),
             "buildID" => (clone(&[&self.build.build]), 404, "template_not_found"),
             "hash" => (clone(&["abc"]), 404, "template_not_found"),
             "tag" => (clone(&["default"]), 404, "template_not_found"),
@@ -215,9 +257,10 @@ fn every_route_hides_what_another_team_has() {
                 path.push_str("?tag=default");
             }
             let answer = as_other(&server, &method, &path, Some(BODY));
-            // An upload is authorised by its link, which only its team gets.
-            let (status, code) =
-                if method == "PUT" && path.contains("/files/") { (401, "unauthorized") } else { (status, code) };
+            // Uploads and downloads are authorised by their link, which only its team gets.
+            let by_link = (method == "PUT" && path.starts_with("/templates/") && path.contains("/files/"))
+                || path.ends_with("/download");
+            let (status, code) = if by_link { (401, "unauthorized") } else { (status, code) };
             assert_eq!(answer.status, status, "{method} {path}: {}", answer.text);
             answer.error(status, code);
             tried += 1;

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
 use super::{Build, BuildStatus, insert};
-use crate::column::micros;
-use crate::{Boot, Error, Store, tag, template};
+use crate::column::{Columns, micros};
+use crate::{Boot, Error, Store, feed, tag, template};
 
 /// How long a build may stay unstarted; the client may be uploading large files.
 const MAX_WAIT: Duration = Duration::from_secs(6 * 3600);
@@ -159,16 +159,20 @@ async fn check_tags(
 
 /// Fails builds that were requested long ago but never started, so that they do not count against the limit.
 async fn expire_waiting(connection: &mut SqliteConnection, team: &TeamId, now: Timestamp) -> Result<(), Error> {
-    sqlx::query(
+    let expired = sqlx::query(
         "update builds set status = 'error', error = $3, updated_at = $4, finished_at = $4
-         where status = 'waiting' and created_at < $2 and template in (select id from templates where team = $1)",
+         where status = 'waiting' and created_at < $2 and template in (select id from templates where team = $1)
+         returning id, template",
     )
     .bind(team.as_str())
     .bind(micros(now - MAX_WAIT))
     .bind(NEVER_STARTED)
     .bind(micros(now))
-    .execute(connection)
+    .fetch_all(&mut *connection)
     .await
     .map_err(|e| Error::query("end builds that were never started", e))?;
+    for row in &expired {
+        feed::note_build(connection, &Columns(row).id("id")?, &Columns(row).id("template")?).await?;
+    }
     Ok(())
 }

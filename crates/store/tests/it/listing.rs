@@ -12,6 +12,7 @@ fn all() -> SandboxQuery {
         team: team().id,
         groups: vec![Group::Running],
         metadata: BTreeMap::new(),
+        text: None,
         template: None,
         started_after: None,
         order: Order::Ascending,
@@ -40,7 +41,7 @@ async fn filters() {
     let list = async |query: SandboxQuery| numbers(&store.sandboxes(&query).await.expect("list"));
     assert_eq!(list(all()).await, [1, 2, 3, 4], "only running ones");
     assert_eq!(list(SandboxQuery { order: Order::Descending, limit: 2, ..all() }).await, [4, 3]);
-    assert_eq!(list(SandboxQuery { started_after: Some(at(2)), ..all() }).await, [3, 4]);
+    assert_eq!(list(SandboxQuery { started_after: Some(at(2)), ..all() }).await, [2, 3, 4], "at or after");
     assert_eq!(list(SandboxQuery { team: other_team(), ..all() }).await, [0u8; 0]);
     assert_eq!(list(SandboxQuery { template: Some(template_id()), ..all() }).await, [1, 2, 3, 4]);
     assert_eq!(list(SandboxQuery { template: Some(TemplateId::from_random([9; 20])), ..all() }).await, [0u8; 0]);
@@ -51,6 +52,66 @@ async fn filters() {
         list(SandboxQuery { metadata: labels(&[("parity", "0'; drop table sandboxes; --")]), ..all() }).await,
         [0u8; 0]
     );
+}
+
+#[tokio::test]
+async fn texts_are_found_in_ids_aliases_and_labels() {
+    let database = TestDatabase::new();
+    let store = database.populated().await;
+    for n in 1..=3u8 {
+        let mut requested = sandbox(n);
+        requested.alias = (n == 2).then(|| "Team-Base".into());
+        requested.metadata.insert("note".into(), format!("100%_{n}"));
+        insert(&store, requested).await;
+        store.started(sandbox_id(n), at(n.into()), at(300)).await.expect("up");
+    }
+    let found = async |text: &str| {
+        let query = SandboxQuery { text: Some(text.into()), ..all() };
+        numbers(&store.sandboxes(&query).await.expect("list"))
+    };
+    assert_eq!(found("TEAM-b").await, [2]);
+    assert_eq!(found("100%_3").await, [3]);
+    assert_eq!(found("100%%").await, [0u8; 0], "no wildcards");
+    assert_eq!(found("note").await, [0u8; 0], "values, not names");
+    assert_eq!(found(sandbox_id(1).as_str()).await, [1]);
+    assert_eq!(found("' or 1=1 --").await, [0u8; 0]);
+}
+
+#[tokio::test]
+async fn the_ended_are_listed_by_their_end_and_keep_their_last_lines() {
+    let database = TestDatabase::new();
+    let store = database.populated().await;
+    let cause = cabana_types::sandbox::EndCause::Expired;
+    for n in 1..=7u8 {
+        running(&store, n, i64::from(n)).await;
+    }
+    // Two end at the same time: the id is the tie-breaker.
+    for (n, second) in [(5, 20), (2, 21), (7, 21), (1, 22), (3, 23)] {
+        store.keep_last_lines(sandbox_id(n), vec!["of its failure".into()]).await.expect("lines");
+        store.end(sandbox_id(n), cause.clone(), at(second)).await.expect("end");
+        let lines = if n == 1 { vec!["one".into(), "two".into()] } else { vec![] };
+        store.removed_with_lines(sandbox_id(n), lines, at(second)).await.expect("removed");
+    }
+    let newest = SandboxQuery { order: Order::Descending, ..all() };
+    let whole = store.ended_sandboxes(&newest).await.expect("list");
+    assert_eq!((numbers(&whole)[..2].to_vec(), numbers(&whole)[4]), (vec![3, 1], 5));
+    assert_eq!(whole[1].last_lines, ["one", "two"]);
+    assert_eq!(whole[4].last_lines, ["of its failure"], "they stay if there are no newer ones");
+    assert_eq!(whole[0].created_by.as_deref(), Some(crate::key_id(1).as_str()));
+    assert_eq!(numbers(&store.sandboxes(&newest).await.expect("list")), [6, 4]);
+    let others = SandboxQuery { team: other_team(), ..all() };
+    assert_eq!(store.ended_sandboxes(&others).await.expect("list"), []);
+    for order in [Order::Ascending, Order::Descending] {
+        let whole = numbers(&store.ended_sandboxes(&SandboxQuery { order, ..all() }).await.expect("list"));
+        let (mut paged, mut after) = (vec![], None);
+        loop {
+            let page = store.ended_sandboxes(&SandboxQuery { order, after, limit: 2, ..all() }).await.expect("page");
+            let Some(last) = page.last() else { break };
+            after = Some(Position { at: last.ended_at.expect("ended"), id: last.id.clone() });
+            paged.extend(numbers(&page));
+        }
+        assert_eq!(paged, whole);
+    }
 }
 
 #[tokio::test]
@@ -68,7 +129,7 @@ async fn pages_have_no_repeats_or_gaps() {
         loop {
             let page = store.sandboxes(&SandboxQuery { order, after, limit: 2, ..all() }).await.expect("page");
             let Some(last) = page.last() else { break };
-            after = Some(Position { started_at: last.started_at.expect("started"), id: last.id.clone() });
+            after = Some(Position { at: last.started_at.expect("started"), id: last.id.clone() });
             paged.extend(numbers(&page));
         }
         assert_eq!(paged, whole);
@@ -91,7 +152,7 @@ async fn page_through(order: Order, limit: u32, before: Vec<i64>, steps: Vec<Bet
     loop {
         let page = store.sandboxes(&SandboxQuery { order, after, limit, ..all() }).await.expect("page");
         let Some(last) = page.last() else { break };
-        after = Some(Position { started_at: last.started_at.expect("started"), id: last.id.clone() });
+        after = Some(Position { at: last.started_at.expect("started"), id: last.id.clone() });
         seen.extend(numbers(&page));
         let (gone, come) = steps.next().unwrap_or_default();
         for pick in gone {

@@ -2,10 +2,14 @@
 
 mod build_logs;
 mod builds;
+mod chats;
+mod feed;
 mod history;
 mod listing;
 mod opening;
 mod secrets;
+mod services;
+mod tool_calls;
 mod upgrade;
 mod webhooks;
 mod writing;
@@ -147,6 +151,8 @@ fn sandbox(n: u8) -> Sandbox {
         since: at(0),
         archives: 0,
         archive_digest: None,
+        created_by: Some(key_id(1).to_string()),
+        last_lines: vec![],
     }
 }
 

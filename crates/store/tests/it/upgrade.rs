@@ -1,6 +1,6 @@
 //! Migrating a database of an earlier version keeps the meaning of its rows.
 
-use cabana_store::Store;
+use cabana_store::{ChatQuery, Store};
 use cabana_types::SandboxId;
 use cabana_types::sandbox::{EndCause, Kept, State};
 use sqlx::ConnectOptions;
@@ -35,6 +35,9 @@ async fn rows_of_migration_5_are_kept() {
     let templates = store.templates(&team).await.expect("templates");
     assert_eq!(templates.len(), 2);
     assert_eq!(store.keys().await.expect("keys").len(), 1);
+
+    let query = ChatQuery { team: team.clone(), status: None, text: None, before: None, limit: 10 };
+    assert!(store.chats(&query).await.expect("chats").is_empty());
 
     // It has been migrated: opening it again changes nothing.
     store.close().await;

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::network::{NetworkRequest, SandboxNetwork};
+use super::upload::UploadedFile;
 use crate::{SandboxId, Secret};
 
 /// Body of `POST /v2/sandboxes` and `POST /sandboxes`. Numbers are wide so that an absurd one gets an answer that names its
@@ -44,7 +45,7 @@ pub struct NewSandbox {
     /// Environment of every command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env_vars: Option<BTreeMap<String, String>>,
-    /// MCP servers to start.
+    /// MCP servers that the SDK starts in the sandbox, and their options. Only checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub mcp: Option<serde_json::Value>,
@@ -81,6 +82,10 @@ pub struct NewSandbox {
     /// Isolation backend, instead of the template's or the server's default; `GET /status` lists them (Cabana).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<String>,
+    /// Whether set-uid programs such as `sudo` gain nothing inside. It cannot be taken back for this sandbox, its
+    /// snapshots and forks (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_new_privileges: Option<bool>,
 }
 
 /// Whether a request resumes the sandbox when it is paused.
@@ -119,6 +124,9 @@ pub struct Sandbox {
     /// Domain of the sandbox's hosts, where one is set.
     #[serde(default)]
     pub domain: Option<String>,
+    /// The files that were sent with the request (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uploads: Option<Vec<UploadedFile>>,
 }
 
 /// State of a sandbox as clients know it.
@@ -170,16 +178,47 @@ pub struct ListedSandbox {
     pub state: SandboxState,
     /// Version of the guest contract.
     pub envd_version: String,
-    /// What it is exactly (Cabana): `running`, `pausing`, `paused`, `resuming`, `archiving`, `archived`, `recycled` or `failed`.
+    /// What it is exactly (Cabana): `running`, `pausing`, `paused`, `resuming`, `archiving`, `archived`, `recycled`, `failed`, `ending` or
+    /// `ended`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub phase: String,
-    /// Since when it is running, paused or failed (Cabana).
+    /// Since when it is running, paused, failed or ended (Cabana).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub since: Option<Timestamp>,
     /// Why it is not running (Cabana).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Of a failed or ended one, the last lines of its log, if they are known: at most 20 (Cabana).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub last_lines: Vec<String>,
+    /// Who asked for it (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<SandboxCreator>,
+}
+
+/// Who asked for a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SandboxCreator {
+    pub kind: CreatorKind,
+    /// Public id of the key or the user.
+    pub id: Option<String>,
+    /// Its name, if it still exists.
+    pub name: Option<String>,
+}
+
+/// What asked for a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum CreatorKind {
+    /// An API key.
+    Key,
+    /// A person in the console.
+    User,
+    /// The server itself, or somebody who is not known.
+    System,
 }
 
 /// What happens at the timeout, and when touched.
@@ -227,6 +266,21 @@ pub struct SandboxDetail {
     /// What a paused one has kept: `full` or `filesystem`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_mode: Option<String>,
+}
+
+/// A TCP port that a program in a sandbox listens on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SandboxPort {
+    pub port: u16,
+    /// `0.0.0.0`, `127.0.0.1`, `::` …
+    pub address: String,
+    /// The process, if it is known.
+    pub pid: Option<u32>,
+    /// Its name.
+    pub process: Option<String>,
+    /// How the port is reached from outside, if the server has a domain.
+    pub url: Option<String>,
 }
 
 /// Body of connect. Beyond the timeout, clients may name options of a resumed sandbox; one that runs must have them already.

@@ -50,6 +50,10 @@ pub struct Template {
     pub envd_version: String,
     /// `ready`, `building`, `waiting` or `error`.
     pub build_status: String,
+    /// Where sandboxes may connect that ask for nothing: `none`, `registries` or `internet`; absent for the server's default
+    /// (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
 }
 
 /// A page of templates, as Novita's clients want it.

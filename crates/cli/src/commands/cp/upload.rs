@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use cabana_client::{CommandEvent, FileKind, SandboxHandle, StartCommand};
+use cabana_client::{Client, CommandEvent, FileKind, SandboxHandle, StartCommand};
+use cabana_types::SandboxId;
+use cabana_types::wire::UploadStatus;
 use futures_util::{StreamExt, TryStreamExt};
 use indicatif::ProgressBar;
 use tokio::io::AsyncReadExt;
@@ -12,7 +14,8 @@ use tokio_util::io::ReaderStream;
 
 use super::{CHUNK, MAX_DEPTH, MAX_ENTRIES, PARALLEL, join};
 use crate::commands::Context;
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome, USER_ERROR};
+use crate::local_files::{self, name_of, text};
 
 /// Permissions that the guest sets by default.
 const USUAL_MODE: u32 = 0o644;
@@ -53,20 +56,24 @@ pub(super) async fn path(sandbox: SandboxHandle, source: &Path, to: &str, contex
     send(&sandbox, tree, context).await
 }
 
-fn name_of(path: &Path) -> Result<String, Failure> {
-    // `.` and `..` have no file name.
-    let name = match path.file_name() {
-        Some(name) => name.to_owned(),
-        None => {
-            let full = std::path::absolute(path)?;
-            full.components().next_back().map(|c| c.as_os_str().to_owned()).unwrap_or_default()
+/// Uploads files to `user-uploads/` and prints what became of each.
+pub(super) async fn files(client: &Client, id: &SandboxId, sources: &[PathBuf], context: &Context) -> Outcome {
+    let files = local_files::collect(sources, &context.out)?;
+    if files.is_empty() {
+        return Err(Failure::user_error("there are no files to upload"));
+    }
+    let bar = context.out.byte_bar(Some(local_files::total(&files)));
+    let (mut rows, mut code) = (Vec::new(), 0);
+    for batch in files.chunks(local_files::MAX_FILES) {
+        let manifest = client.upload_files(id, local_files::opened(batch, &bar)).await?;
+        if manifest.files.iter().any(|file| file.status == UploadStatus::Failed) {
+            code = USER_ERROR;
         }
-    };
-    text(Path::new(&name)).map(str::to_owned)
-}
-
-fn text(path: &Path) -> Result<&str, Failure> {
-    path.to_str().ok_or_else(|| Failure::user_error(format!("the name {} is not UTF-8", path.display())))
+        rows.extend(manifest.files.iter().map(local_files::row));
+    }
+    bar.finish_and_clear();
+    context.out.rows(&["NAME", "STATUS", "SIZE", "PATH"], &rows)?;
+    Ok(code)
 }
 
 /// Everything to copy.

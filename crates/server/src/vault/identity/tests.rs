@@ -41,6 +41,8 @@ fn sandbox() -> Sandbox {
         since: at(0),
         archives: 0,
         archive_digest: None,
+        created_by: None,
+        last_lines: vec![],
     }
 }
 

@@ -1,0 +1,33 @@
+// What the pane beside a conversation says.
+import { plural } from '../../format/size';
+
+export const strings = {
+  shown: 'In the pane',
+  kinds: { service: 'Service', files: 'Files', terminal: 'Terminal', artifact: 'Artifacts', diff: 'Changes' },
+  hide: 'Hide the pane',
+  sandbox: 'Sandbox in the pane',
+  noService: 'No service runs',
+  noServiceText: 'When the model starts a web server, it is shown here.',
+  noSandbox: 'No sandbox yet',
+  noSandboxText: 'It is made when the model first needs it.',
+  goneTitle: 'The sandbox has ended',
+  goneText: 'Uploads and artifacts of the chat are kept. The next message makes a new sandbox.',
+  creatingTitle: 'The sandbox is being made',
+  region: { artifact: 'Artifact', artifacts: 'Artifacts', diff: 'Changes' },
+  noArtifact: 'No files yet',
+  noArtifactText: 'Files that the model gives you, uploads and screenshots are listed here.',
+  from: { upload: 'Upload', artifact: 'Artifact', screenshot: 'Screenshot' },
+  back: 'All files',
+  download: 'Download',
+  downloadIt: (name: string) => `Download ${name}`,
+  noPreview: 'There is no preview of this file.',
+  noImage: 'The picture cannot be shown.',
+  cut: 'The beginning is shown: the first MiB.',
+  gone: 'This file is not there any more.',
+  preview: 'Preview',
+  source: 'Source',
+  view: 'How it is shown',
+  noDiff: 'No changes yet',
+  noDiffText: 'What the model writes and edits is listed here, the newest last.',
+  diffCount: (changes: number) => plural(changes, 'change'),
+};

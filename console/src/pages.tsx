@@ -1,0 +1,113 @@
+// All pages, in one table: the router, the rail, the tab bar, the palette and `g …` shortcuts are made from it.
+import {
+  Bot,
+  BrainCircuit,
+  House,
+  Info,
+  KeyRound,
+  Layers,
+  type LucideIcon,
+  MessageCircle,
+  Monitor,
+  MonitorSmartphone,
+  Server,
+  Webhook,
+} from 'lucide-react';
+import type { ComponentType, LazyExoticComponent } from 'react';
+import { lazyPart } from './lazy-part';
+
+type PageComponent = ComponentType | LazyExoticComponent<ComponentType>;
+
+export interface PageEntry {
+  /** Pattern of wouter, without /console. The first that matches wins. */
+  path: string;
+  component: PageComponent;
+  /** In the rail, where it is given. */
+  nav?: {
+    label: string;
+    icon: LucideIcon;
+    /** `g` and this letter go there. */
+    letter: string;
+    section: 'main' | 'settings';
+    /** In the tab bar of phones; the others are behind More. */
+    tab?: boolean;
+  };
+  /** The path of the entry in the rail that is marked on this page. */
+  under?: string;
+  /** The rail is narrow: the page needs the room. */
+  slim?: boolean;
+}
+
+export const PAGES: readonly PageEntry[] = [
+  {
+    path: '/chats',
+    component: lazyPart(() => import('./pages/chats')),
+    nav: { label: 'Chats', icon: MessageCircle, letter: 'c', section: 'main', tab: true },
+  },
+  { path: '/chats/:id', component: lazyPart(() => import('./pages/chat')), under: '/chats', slim: true },
+  {
+    path: '/',
+    component: lazyPart(() => import('./pages/dashboard')),
+    nav: { label: 'Home', icon: House, letter: 'h', section: 'main', tab: true },
+  },
+  {
+    path: '/sandboxes',
+    component: lazyPart(() => import('./pages/sandboxes')),
+    nav: { label: 'Sandboxes', icon: Monitor, letter: 's', section: 'main', tab: true },
+  },
+  { path: '/create', component: lazyPart(() => import('./pages/create')), under: '/sandboxes' },
+  { path: '/sandboxes/:id/:tab?', component: lazyPart(() => import('./pages/sandbox')), under: '/sandboxes' },
+  {
+    path: '/templates',
+    component: lazyPart(() => import('./pages/templates')),
+    nav: { label: 'Templates', icon: Layers, letter: 't', section: 'main', tab: true },
+  },
+  { path: '/templates/:id/builds/:build', component: lazyPart(() => import('./pages/build')), under: '/templates' },
+  { path: '/templates/:id/:tab?', component: lazyPart(() => import('./pages/template')), under: '/templates' },
+  {
+    path: '/agents',
+    component: lazyPart(() => import('./pages/agents')),
+    nav: { label: 'Agents', icon: Bot, letter: 'n', section: 'main' },
+  },
+  { path: '/agents/:id', component: lazyPart(() => import('./pages/agents/edit')), under: '/agents' },
+  {
+    path: '/models',
+    component: lazyPart(() => import('./pages/models')),
+    nav: { label: 'Models', icon: BrainCircuit, letter: 'm', section: 'settings' },
+  },
+  {
+    path: '/settings/keys',
+    component: lazyPart(() => import('./pages/keys')),
+    nav: { label: 'API keys', icon: KeyRound, letter: 'k', section: 'settings' },
+  },
+  {
+    path: '/settings/webhooks',
+    component: lazyPart(() => import('./pages/webhooks')),
+    nav: { label: 'Webhooks', icon: Webhook, letter: 'w', section: 'settings' },
+  },
+  {
+    path: '/settings/webhooks/:id',
+    component: lazyPart(() => import('./pages/webhooks')),
+    under: '/settings/webhooks',
+  },
+  {
+    path: '/settings/sessions',
+    component: lazyPart(() => import('./pages/sessions')),
+    nav: { label: 'Sessions', icon: MonitorSmartphone, letter: 'i', section: 'settings' },
+  },
+  {
+    path: '/server',
+    component: lazyPart(() => import('./pages/server')),
+    nav: { label: 'This server', icon: Server, letter: 'v', section: 'settings' },
+  },
+  {
+    path: '/about',
+    component: lazyPart(() => import('./pages/about')),
+    nav: { label: 'About', icon: Info, letter: 'a', section: 'settings' },
+  },
+  // All components on one page, with `npm run dev` only.
+  ...(import.meta.env.DEV ? [{ path: '/kit', component: lazyPart(() => import('./pages/kit')) }] : []),
+];
+
+/** Words of the rail's sections; the first has none. */
+export const SECTIONS = { main: null, settings: 'Settings' } as const;

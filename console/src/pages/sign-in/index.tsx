@@ -1,0 +1,70 @@
+import { useMutation } from '@tanstack/react-query';
+import { useState } from 'react';
+import { useLocation, useSearchParams } from 'wouter';
+import { isApiError, signIn } from '../../api';
+import { beginSession } from '../../session';
+import { safeTarget } from '../../sign-in-path';
+import { Button, CodeBlock, ErrorBanner, messageOf, TextField, useDocumentTitle } from '../../ui';
+import { Hut } from '../welcome/hut';
+import { strings } from './strings';
+
+export default function SignIn() {
+  useDocumentTitle(strings.title);
+  const [, navigate] = useLocation();
+  const [params] = useSearchParams();
+  const [key, setKey] = useState('');
+  const [fault, setFault] = useState<string | null>(null);
+  const enter = useMutation({
+    mutationFn: () => signIn(key.trim()),
+    onSuccess: (session) => {
+      beginSession(session);
+      navigate(safeTarget(params.get('to')), { replace: true });
+    },
+    onError: (error) => {
+      if (isApiError(error) && error.code === 401) setFault(strings.refused);
+      if (isApiError(error) && error.code === 429) setFault(messageOf(error));
+    },
+  });
+  const known = isApiError(enter.error) && (enter.error.code === 401 || enter.error.code === 429);
+  function submit(event: React.FormEvent): void {
+    event.preventDefault();
+    const text = key.trim();
+    const problem = !text ? strings.empty : !/^[\x21-\x7e]{8,256}$/.test(text) ? strings.shape : null;
+    setFault(problem);
+    if (!problem) enter.mutate();
+  }
+  return (
+    <Hut>
+      <div className="stack">
+        <h1>{strings.title}</h1>
+        <p className="muted lead">{strings.text}</p>
+      </div>
+      <form className="stack" onSubmit={submit} noValidate>
+        <TextField
+          label={strings.key}
+          type="password"
+          name="key"
+          autoComplete="off"
+          autoFocus
+          mono
+          size="lg"
+          placeholder={strings.placeholder}
+          value={key}
+          onChange={(text) => {
+            setKey(text);
+            setFault(null);
+          }}
+          error={fault}
+        />
+        <Button type="submit" look="primary" size="lg" block isPending={enter.isPending}>
+          {strings.submit}
+        </Button>
+        {enter.error && !known && <ErrorBanner error={enter.error} />}
+      </form>
+      <div className="stack">
+        <span className="meta">{strings.server}</span>
+        <CodeBlock text="cabana login" />
+      </div>
+    </Hut>
+  );
+}

@@ -1,0 +1,27 @@
+// The components of the console. Pages import from here.
+export { BulkBar } from './bulk-bar';
+export { Button, ButtonLink, IconButton } from './button';
+export { Card, DataList, Meter } from './card';
+export { Checkbox, type Option, Segmented, Select, Slider, Switch } from './choice';
+export { CodeBlock, type Snippet, Snippets } from './code';
+export { CopyButton, copyText, Id } from './copy';
+export { ConfirmDialog, Dialog } from './dialog';
+export { EmptyState, NoMatch } from './empty';
+export { ErrorBanner, messageOf, RequestId } from './error';
+export { NumberField, TextField } from './field';
+export { FilterBar, FilterChip, FilterMenu, FilterSearch, type Filters, useFilters } from './filters';
+export { KeyHint } from './keys';
+export { ExternalLink, Link } from './link';
+export { Mark } from './mark';
+export { Menu, type MenuAction, type MenuEntry } from './menu';
+export { type Crumb, Dock, Page, PageHead, useDocumentTitle } from './page';
+export { QueryView } from './query';
+export { Loading, Skeleton, SkeletonLines, SkeletonRows, useLate } from './skeleton';
+export { SnippetMenu } from './snippet-menu';
+export { SplitPane } from './split-pane';
+export { SandboxState, StateBadge, StateDot, StateText } from './status';
+export { Table, type TableColumn } from './table';
+export { type Tab, Tabs } from './tabs';
+export { Since, Time, Updated, useNow } from './time';
+export { Toasts, toast } from './toast';
+export { type Column, type Sort, VirtualTable } from './virtual-table';

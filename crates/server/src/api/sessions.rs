@@ -1,0 +1,223 @@
+//! Signing in and out of the console. A session is a cookie that only the console's own page can use.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use cabana_accounts::{Client, Session, SignInError, SignedIn};
+use cabana_edge::ClientAddress;
+use cabana_types::limits::MAX_API_BODY_BYTES;
+use cabana_types::wire::{ListedSession, Person, SessionInfo, SessionTeam, SignInCode, SignInRequest, WelcomeRequest};
+use cabana_types::{ErrorCode, Secret, SessionId};
+use http::header::{SET_COOKIE, USER_AGENT};
+use http::{Request, StatusCode};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{App, body};
+use crate::auth::{Caller, FIRST_TEAM, OwnOrigin, check_sign_in};
+use crate::error::{ApiError, short};
+
+/// Routes for those who are signed in.
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(get_session, sign_out))
+        .routes(routes!(list_sessions))
+        .routes(routes!(end_session))
+        .routes(routes!(make_code))
+}
+
+/// Routes for those who are not.
+pub(super) fn public_routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new().routes(routes!(welcome)).routes(routes!(sign_in))
+}
+
+/// Sign in with the code of a link that `cabana login` printed. It is valid once, for ten minutes.
+#[utoipa::path(post, path = "/auth/welcome", tag = "sessions", security(()), request_body = WelcomeRequest,
+    responses((status = 200, description = "Signed in; the session is in the cookie", body = SessionInfo)))]
+pub(super) async fn welcome(State(app): State<Arc<App>>, request: Request<Body>) -> Result<Response, ApiError> {
+    let (own, client, request) = begin(&app, request)?;
+    let WelcomeRequest { code } = body::parse(&body::bytes(request, MAX_API_BODY_BYTES).await?)?;
+    let team = FIRST_TEAM.parse().map_err(|_| ApiError::invalid("There is no team"))?;
+    let task = {
+        let app = Arc::clone(&app);
+        async move { app.accounts.sign_in_by_code(code.expose(), team, client).await }
+    };
+    finish(&app, &own, task).await
+}
+
+/// Sign in with an API key. The session acts for the key's team and ends when the key is deleted.
+#[utoipa::path(post, path = "/auth/sign-in", tag = "sessions", security(()), request_body = SignInRequest,
+    responses((status = 200, description = "Signed in; the session is in the cookie", body = SessionInfo)))]
+pub(super) async fn sign_in(State(app): State<Arc<App>>, request: Request<Body>) -> Result<Response, ApiError> {
+    let (own, client, request) = begin(&app, request)?;
+    let SignInRequest { api_key } = body::parse(&body::bytes(request, MAX_API_BODY_BYTES).await?)?;
+    let (key, team) = app.keys.owner(api_key.expose()).ok_or_else(|| {
+        ApiError::new(ErrorCode::Unauthorized, "The API key is not valid on this server; check that it is complete")
+    })?;
+    let task = {
+        let app = Arc::clone(&app);
+        async move { app.accounts.sign_in_by_key(key, team, client).await }
+    };
+    finish(&app, &own, task).await
+}
+
+/// Who is signed in.
+#[utoipa::path(get, path = "/auth/session", tag = "sessions",
+    responses((status = 200, description = "The session of this request", body = SessionInfo)))]
+pub(super) async fn get_session(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<SessionInfo>, ApiError> {
+    let session = own(&caller)?;
+    Ok(Json(app.described(session).await?))
+}
+
+/// Sign out. Everything that the session has open is closed.
+#[utoipa::path(delete, path = "/auth/session", tag = "sessions",
+    responses((status = 204, description = "Signed out")))]
+pub(super) async fn sign_out(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    request: Request<Body>,
+) -> Result<Response, ApiError> {
+    let session = Arc::clone(own(&caller)?);
+    end(&app, &caller, session.id.clone()).await?;
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let cookie = OwnOrigin::of(&request, app.console_origin.as_deref()).and_then(|own| own.no_cookie());
+    response.headers_mut().extend(cookie.map(|cookie| (SET_COOKIE, cookie)));
+    Ok(response)
+}
+
+/// List the sessions of the person who is signed in.
+#[utoipa::path(get, path = "/auth/sessions", tag = "sessions",
+    responses((status = 200, description = "Sessions, newest first", body = Vec<ListedSession>)))]
+pub(super) async fn list_sessions(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<Vec<ListedSession>>, ApiError> {
+    let current = own(&caller)?;
+    let listed = |session: Arc<Session>| ListedSession {
+        id: session.id.clone(),
+        current: session.id == current.id,
+        created_at: session.created_at,
+        last_seen_at: session.last_seen(),
+        expires_at: session.expires_at,
+        address: session.address.clone(),
+        agent: session.agent.clone(),
+    };
+    Ok(Json(app.accounts.sessions_of(&current.user.id).into_iter().map(listed).collect()))
+}
+
+/// End another session of the person who is signed in.
+#[utoipa::path(delete, path = "/auth/sessions/{sessionID}", tag = "sessions",
+    params(("sessionID" = String, Path, description = "Its id")),
+    responses((status = 204, description = "The session has ended")))]
+pub(super) async fn end_session(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<StatusCode, ApiError> {
+    let Path(text) = id.map_err(|_| ApiError::invalid("The path is not well formed"))?;
+    let id = text.parse().map_err(|_| no_session(&text))?;
+    end(&app, &caller, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Make a link that signs in once, within ten minutes. Only for the operator's team.
+#[utoipa::path(post, path = "/auth/codes", tag = "sessions",
+    responses((status = 201, description = "The link", body = SignInCode)))]
+pub(super) async fn make_code(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<(StatusCode, Json<SignInCode>), ApiError> {
+    if caller.team.as_str() != FIRST_TEAM {
+        let text = "Only the operator's team makes links for signing in";
+        return Err(ApiError::new(ErrorCode::Forbidden, text));
+    }
+    Ok((StatusCode::CREATED, Json(app.sign_in_code().await?)))
+}
+
+impl App {
+    /// A link that signs the first admin in.
+    pub(crate) async fn sign_in_code(&self) -> Result<SignInCode, cabana_store::Error> {
+        let (code, expires_at) = self.accounts.make_code().await?;
+        // In the fragment, which browsers neither send nor log.
+        let url = Secret::new(format!("{}/console/welcome#{}", self.console_url, code.expose()));
+        Ok(SignInCode { url, expires_at })
+    }
+
+    async fn described(&self, session: &Session) -> Result<SessionInfo, ApiError> {
+        let teams = self.store.teams().await?;
+        let name = teams.into_iter().find(|team| team.id == session.team).map(|team| team.name);
+        Ok(SessionInfo {
+            id: session.id.clone(),
+            user: Person { id: session.user.id.clone(), name: session.user.name.clone(), admin: session.user.admin },
+            team: SessionTeam { id: session.team.clone(), name: name.unwrap_or_else(|| session.team.to_string()) },
+            created_at: session.created_at,
+            expires_at: session.expires_at,
+        })
+    }
+}
+
+fn begin(app: &App, request: Request<Body>) -> Result<(OwnOrigin, Client, Request<Body>), ApiError> {
+    let own = check_sign_in(&request, app.console_origin.as_deref())?;
+    let address = request.extensions().get::<ClientAddress>();
+    app.rates.check_sign_in(address)?;
+    let client = Client {
+        address: address.and_then(|address| address.0).map(|address| address.to_string()),
+        agent: request.headers().get(USER_AGENT).and_then(|agent| agent.to_str().ok()).map(str::to_owned),
+    };
+    Ok((own, client, request))
+}
+
+/// Signs in, to the end even if the client disconnects: a code is used up.
+async fn finish(
+    app: &App,
+    own: &OwnOrigin,
+    task: impl Future<Output = Result<SignedIn, SignInError>> + Send + 'static,
+) -> Result<Response, ApiError> {
+    let signed_in = app.run_to_end(task).await.unwrap_or(Err(cabana_store::Error::Closed.into()))?;
+    let mut response = Json(app.described(&signed_in.session).await?).into_response();
+    response.headers_mut().extend(own.cookie(&signed_in.token).map(|cookie| (SET_COOKIE, cookie)));
+    Ok(response)
+}
+
+async fn end(app: &Arc<App>, caller: &Caller, id: SessionId) -> Result<(), ApiError> {
+    let user = own(caller)?.user.id.clone();
+    let task = {
+        let (app, id) = (Arc::clone(app), id.clone());
+        async move { app.accounts.sign_out(&user, &id).await }
+    };
+    match app.run_to_end(task).await.unwrap_or(Err(cabana_store::Error::Closed))? {
+        true => Ok(()),
+        false => Err(no_session(id.as_str())),
+    }
+}
+
+/// The session of a request. Programs with a key have none.
+fn own(caller: &Caller) -> Result<&Arc<Session>, ApiError> {
+    caller.session.as_ref().ok_or_else(|| {
+        ApiError::new(ErrorCode::SessionNotFound, "This request was made with an API key, which has no session")
+    })
+}
+
+fn no_session(id: &str) -> ApiError {
+    let text = format!("Session {} was not found; list yours with GET /auth/sessions", short(id));
+    ApiError::new(ErrorCode::SessionNotFound, text)
+}
+
+impl From<SignInError> for ApiError {
+    fn from(error: SignInError) -> Self {
+        match error {
+            SignInError::InvalidCode => Self::new(
+                ErrorCode::InvalidCode,
+                "The link was used or is older than ten minutes; get a new one with `cabana login` on the server",
+            ),
+            SignInError::Store(error) => error.into(),
+        }
+    }
+}
