@@ -9,6 +9,7 @@ from e2b import AsyncSandbox, Sandbox
 import canary
 from building import Builder
 from images import Registries
+from model_server import ModelServer
 from nameserver import NameServer
 from server import CABANA, CACHE, Server
 from wire import Box, Client
@@ -49,10 +50,18 @@ def registries(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def configuration(registries, tmp_path_factory) -> str:
+def model_server():
+    """The provider of the models that chats use."""
+    model = ModelServer()
+    yield model
+    model.close()
+
+
+@pytest.fixture(scope="session")
+def configuration(registries, model_server, tmp_path_factory) -> str:
     """Configuration file of the server, for settings without an environment variable."""
     path = tmp_path_factory.mktemp("server") / "config.toml"
-    path.write_text(registries.configuration())
+    path.write_text(registries.configuration() + model_server.configuration())
     return str(path)
 
 
@@ -72,12 +81,14 @@ def server(request):
     server = Server(DATA, CABANA_RESOLVERS=resolver.address, CABANA_CONFIG=configuration, CABANA_READY_SECONDS="20")
     server.start(within=1200)  # the first start on a machine builds the base system
     try:
-        server.end_all_sandboxes()  # left by an earlier run that was interrupted
+        server.forget_all_chats()  # left by an earlier run that was interrupted
+        server.end_all_sandboxes()
         server.forget_all_templates()
         os.environ.update(server.environment)
         os.environ.pop("E2B_DOMAIN", None)
         server.idle = World.at_rest(DATA)
         yield server
+        server.forget_all_chats()
         server.end_all_sandboxes()
         server.forget_all_templates()
         server.idle.assert_restored()
@@ -106,6 +117,23 @@ def api(server) -> Client:
     client = server.client()
     yield client
     client.close()
+
+
+@pytest.fixture
+def model(model_server) -> ModelServer:
+    """The provider of the models. Fails a test during which a request to it was not as it should be."""
+    yield model_server
+    model_server.check()
+
+
+@pytest.fixture
+def chats(server, model):
+    """The API for chats; those that a test made are deleted at the end."""
+    from chats import Chats
+
+    chats = Chats(server)
+    yield chats
+    chats.close()
 
 
 @pytest.fixture
@@ -170,6 +198,40 @@ async def async_sandbox(server):
     sandbox = await AsyncSandbox.create(timeout=120)
     yield sandbox
     await sandbox.kill()
+
+
+# The console. The browser's library is imported here: runs with other SDKs do not have it.
+
+
+@pytest.fixture(scope="module")
+def chromium(server, tmp_path_factory):
+    """A browser for the tests of a module."""
+    from pages import Chromium
+
+    chromium = Chromium(server.port, tmp_path_factory.mktemp("chromium"))
+    yield chromium
+    chromium.close()
+
+
+@pytest.fixture(scope="module")
+def person(server, chromium):
+    """One person who is signed in, for all tests of a module: signing in is limited."""
+    from pages import Console
+
+    person = Console(server, chromium)
+    yield person
+    person.close()
+
+
+@pytest.fixture
+def console(person):
+    """The person's console. Fails a test during which a page complained, executed something, or asked another host. Tests name it
+    after `boxes`, so that pages are left before their sandboxes are killed."""
+    yield person
+    try:
+        person.check_quiet()
+    finally:
+        person.leave()
 
 
 # Figures and counts, shown at the end.

@@ -19,7 +19,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path != "/seen": seen.append(f"{self.command} {self.path}")
         reply = json.dumps(seen if self.path == "/seen" else {
             "method": self.command, "path": self.path, "body": body.decode("latin-1"),
-            "headers": [[k.lower(), v] for k, v in self.headers.items()]}).encode()
+            "headers": [[k.lower(), v] for k, v in self.headers.items()], "names": self.headers.keys()}).encode()
         self.send_response(200)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(reply)))
@@ -55,6 +55,73 @@ class Handler(socketserver.StreamRequestHandler):
             if first & 15 == 8: return
 class Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
+Server((sys.argv[1], int(sys.argv[2])), Handler).serve_forever()
+"""
+
+# An app as its author may have written it. `/` echoes the request as JSON; a query may ask for a body, its type, a status and headers
+# instead. `/files/NAME` is a file of its directory, `/pid`, `/seen` and `/events` (a stream that ticks) are what they say, and an upgrade
+# is a WebSocket that sends every message back.
+APP = r"""
+import base64, hashlib, http.server, json, os, socket, struct, sys, time, urllib.parse
+seen = []
+KINDS = {"html": "text/html; charset=utf-8", "js": "text/javascript", "json": "application/json", "css": "text/css"}
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def answer(self):
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        url = urllib.parse.urlsplit(self.path)
+        query = urllib.parse.parse_qs(url.query)
+        if url.path != "/seen": seen.append(f"{self.command} {self.path}")
+        if self.headers.get("upgrade", "").lower() == "websocket": return self.echo()
+        if url.path == "/events": return self.tick()
+        kind, status = "application/json", int(query.get("status", ["200"])[0])
+        if url.path == "/seen": reply = json.dumps(seen)
+        elif url.path == "/pid": reply = str(os.getpid())
+        elif url.path.startswith("/files/"):
+            name = os.path.basename(url.path)
+            try: reply, kind = open(name).read(), KINDS.get(name.rpartition(".")[2], "application/octet-stream")
+            except OSError: reply, status = "no such file", 404
+        elif "body" in query: reply, kind = query["body"][0], query.get("type", ["text/html"])[0]
+        else:
+            reply = json.dumps({"method": self.command, "path": self.path, "body": body.decode("latin-1"),
+                "headers": [[k.lower(), v] for k, v in self.headers.items()], "pid": os.getpid()})
+        reply = reply.encode()
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(reply)))
+        for line in query.get("header", []): self.send_header(*line.split(":", 1))
+        self.end_headers()
+        if self.command != "HEAD": self.wfile.write(reply)
+    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = answer
+    def tick(self):
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        try:
+            for i in range(10000):
+                self.wfile.write(f"data: {i}\n\n".encode()); self.wfile.flush(); time.sleep(0.1)
+        except OSError: pass
+        self.close_connection = True
+    def echo(self):
+        key = self.headers["sec-websocket-key"].encode() + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+        self.send_response(101)
+        for name, value in (("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", base64.b64encode(hashlib.sha1(key).digest()).decode())):
+            self.send_header(name, value)
+        self.end_headers()
+        self.close_connection = True
+        while len(head := self.rfile.read(2)) == 2:
+            length = head[1] & 127
+            if length == 126: length, = struct.unpack(">H", self.rfile.read(2))
+            mask = self.rfile.read(4)
+            body = bytes(b ^ mask[i % 4] for i, b in enumerate(self.rfile.read(length)))
+            self.wfile.write((bytes([head[0], length]) if length < 126 else bytes([head[0], 126]) + struct.pack(">H", length)) + body)
+            if head[0] & 15 == 8: return
+    def log_message(self, form, *values): print("request", form % values, flush=True)
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    address_family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+print("app begins as", os.getpid(), flush=True)
 Server((sys.argv[1], int(sys.argv[2])), Handler).serve_forever()
 """
 

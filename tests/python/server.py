@@ -120,6 +120,8 @@ class Server:
             # The check for secrets in logs covers what is logged for debugging, too.
             "CABANA_LOG": os.environ.get("CABANA_LOG", "info,cabana=debug"),
             "NO_COLOR": "1",
+            # The console's files while one works on them, instead of those in the program.
+            **{name: value for name, value in os.environ.items() if name == "CABANA_CONSOLE_DIR"},
             **self.settings,
         }
         self.process = subprocess.Popen(
@@ -180,6 +182,14 @@ class Server:
         for row in client.get("/snapshots").json:
             client.request("DELETE", f"/templates/{row['snapshotID'].replace('/', '%2F').replace(':', '%3A')}")
         eventually(lambda: not everything(), what="no sandbox listed")
+        client.close()
+
+    def forget_all_chats(self) -> None:
+        """With their sandboxes and checkpoints."""
+        client = self.client()
+        while rows := client.get("/chats?limit=100").json["chats"]:
+            for row in rows:
+                client.request("DELETE", f"/chats/{row['id']}")
         client.close()
 
     def forget_all_templates(self) -> None:

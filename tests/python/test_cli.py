@@ -155,7 +155,7 @@ def test_replace(environment, made, server):
 
 
 def test_archive(environment, made):
-    identifier = made("--keep", "notes")
+    identifier = made("--keep-path", "notes")
     ask(environment, "exec", identifier, "--", "sh", "-c", "echo 1 > notes; echo 2 > other")
     assert ask(environment, "archive", identifier) == f"{identifier}\n"
     assert listed(environment, identifier)[2] == "archived"

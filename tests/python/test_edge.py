@@ -41,6 +41,7 @@ def test_web_server_inside(host, sandbox, server):
         echo = answer.json()
         assert (echo["method"], echo["path"], echo["body"]) == ("POST", "/some/path?q=%2F+x&q=2", "body")
         assert ["x-mine", "kept"] in echo["headers"]
+        assert {"Host", "X-Mine", "X-Forwarded-For"} <= set(echo["names"]), "names have their usual capitals"
 
 
 def test_every_method_and_a_chunked_body(sandbox, server):

@@ -125,17 +125,19 @@ DEATHS = ["kill.written", "kill.destroyed"]
 BUILDS = ["build.kept", "build.committed"]
 # And those of egress policies.
 EGRESS = ["egress.written", "egress.applied"]
+SERVICES = ["service.start", "service.started"]
 # And those of commits.
 COMMITS = ["snapshot.copied", "build.merged", "build.committed", "snapshot.removed"]
 
 
 def points() -> set[str]:
+    """Those of chats have a module of their own, test_chats_crash.py."""
     text = "".join(path.read_text() for path in SOURCE.rglob("*.rs"))
-    return set(re.findall(r'failpoint::hit\("([^"]+)"\)', text))
+    return {point for point in re.findall(r'failpoint::hit\("([^"]+)"\)', text) if not point.startswith("chat.")}
 
 
 def test_every_failpoint_is_tested():
-    assert points() == {passage[0] for passage in PASSAGES} | set(BIRTHS) | set(DEATHS) | set(BUILDS) | set(COMMITS) | set(EGRESS)
+    assert points() == {passage[0] for passage in PASSAGES} | set(BIRTHS) | set(DEATHS) | set(BUILDS) | set(COMMITS) | set(EGRESS) | set(SERVICES)
 
 
 @pytest.mark.parametrize("point", EGRESS)
@@ -149,6 +151,18 @@ def test_crash_while_a_policy_changes(point, life, server, dying):
     client = server.client()
     assert client.get(f"/sandboxes/{box.id}/network").json["preset"] == "none"
     assert client.run(box, lookup)[1] == "none\n"
+
+
+@pytest.mark.parametrize("point", SERVICES)
+def test_crash_while_a_service_starts(point, life, server, dying):
+    """The next server starts it, unless this one has done that and did not come to write it."""
+    box = life.create(metadata=MARK)
+    new = {"command": "exec python3 -m http.server 8000", "port": 8000}
+    client = server.client()
+    dying(point, lambda: client.request("POST", f"/sandboxes/{box.id}/services", new))
+    client = server.client()
+    eventually(lambda: [one["state"] for one in client.get(f"/sandboxes/{box.id}/services").json] == ["running"])
+    assert client.run(box, "pgrep -fc '[h]ttp.server 8000'") == (0, "1\n")
 
 
 def bring(life: Life, server, box: Box, situation: str) -> None:

@@ -75,6 +75,7 @@ def test_list(sandbox):
     assert list(entries) == ["a", "file", "link"]
     assert entries["a"].type == FileType.DIR and entries["a"].path == "/home/user/tree/a"
     assert entries["a"].mode == 0o750 and entries["a"].permissions.endswith("rwxr-x---")
+    assert entries["a"].size == sandbox.files.get_info("tree/a/b").size == 4096, "also if it is empty"
     assert entries["file"].size == 5 and entries["file"].owner == "user" and entries["file"].group == "user"
     assert entries["link"].symlink_target == "/home/user/tree/file"
     assert [entry.path for entry in sandbox.files.list("tree", depth=2)] == [

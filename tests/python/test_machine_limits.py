@@ -226,3 +226,10 @@ def test_the_server_gives_up_what_it_does_not_need(server):
         lines = (task / "status").read_text().splitlines()
         for kind in ("CapEff:", "CapPrm:", "CapBnd:"):
             assert not int(next(line for line in lines if line.startswith(kind)).split()[1], 16) & needless, (task, kind)
+
+
+def test_set_uid_programs_gain_nothing_if_asked(boxes, api):
+    script = "grep NoNewPrivs /proc/self/status; sudo -n id -u"
+    assert api.run(boxes(), script)[1].split() == ["NoNewPrivs:", "0", "0"]
+    code, output = api.run(boxes(noNewPrivileges=True), script)
+    assert code != 0 and output.split() == ["NoNewPrivs:", "1"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from waiting import eventually
 
-SECONDS = float(os.environ.get("CABANA_SOAK_SECONDS", "60"))
+SECONDS = float(os.environ.get("CABANA_SOAK_SECONDS", "25"))
 CLIENTS = 8
 SEED = 20261
 

@@ -209,8 +209,6 @@ async def test_unsupported_methods_fail_clearly(server, name, monkeypatch):
 @pytest.mark.parametrize(
     "options",
     [
-        {"mcp": {"browserbase": {"apiKey": "k", "projectId": "p", "geminiApiKey": "g"}}, "template": "base"},
-        {"mcp": {"duckduckgo": {}}, "template": "base"},
         {"volume_mounts": {"/data": "volume"}},
     ],
     ids=lambda options: next(iter(options)),
@@ -220,6 +218,17 @@ def test_unsupported_create_options_fail_clearly(server, options, api):
     with pytest.raises(OURS, match=NOT_YET):
         Sandbox.create(timeout=60, **options)
     eventually(lambda: len(api.sandboxes()) == before)
+
+
+@pytest.mark.parametrize("mcp", [{"browserbase": {"apiKey": "k", "projectId": "p"}}, {"duckduckgo": {}}])
+def test_mcp_without_a_gateway(server, mcp, api):
+    """The SDK starts the gateway in the sandbox. Without that program, creation fails as with E2B, leaving nothing."""
+    before = len(api.sandboxes())
+    with pytest.raises(SandboxException, match="Failed to start MCP gateway"):
+        Sandbox.create("base", timeout=60, mcp=mcp)
+    eventually(lambda: len(api.sandboxes()) == before)
+    with pytest.raises(OURS, match='"mcp-gateway" was not found; there are: .*build it with'):
+        Sandbox.create(timeout=60, mcp=mcp)
 
 
 def test_mcp_token_without_a_gateway(sandbox):

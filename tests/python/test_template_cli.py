@@ -130,6 +130,21 @@ def test_tags_and_going_back(builder: Builder, cabana, tmp_path):
     assert set(builder.tags(name)) == {"v1", "default"}
 
 
+def test_network(builder: Builder, cabana, tmp_path, api):
+    """The preset of a template applies to its new sandboxes."""
+    name = builder.name("network")
+    builder.build(context(tmp_path, Dockerfile="FROM base\n"), name)
+
+    def preset() -> str:
+        return api.get(f"/sandboxes/{builder.sandbox(name).sandbox_id}/network").json["preset"]
+
+    assert (cabana("network", name), preset()) == ("default\n", "internet")
+    cabana("network", name, "none")
+    assert (cabana("network", name), preset()) == ("none\n", "none")
+    cabana("network", name, "default")
+    assert (cabana("network", name), preset()) == ("default\n", "internet")
+
+
 def test_rm(builder: Builder, cabana, tmp_path):
     names = [builder.name("removed") for _ in range(2)]
     for name in names:

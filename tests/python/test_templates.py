@@ -119,6 +119,34 @@ async def test_copy(kind, builder: Builder, files):
     ]
 
 
+async def test_copy_patterns(kind, builder: Builder, files):
+    """A pattern fills a directory, also without a slash at its end, and keeps the directories below its fixed part."""
+    template = (
+        kind(file_context_path=files)
+        .from_template("base")
+        .copy("*.txt", "/srv/flat")
+        .copy("tree/*", "/srv/tree")
+        .copy("tree/**/*.txt", "/srv/deep")
+        .copy("tree/inn*", "/srv/one")
+        .copy("run.*", "/srv/single")
+        .copy("other/../tree/empty", "/srv/empty")
+    )
+    name = builder.name("patterns")
+    await done(kind.build(template, name))
+    sandbox = builder.sandbox(name)
+    for directory, expected in {
+        "flat": ["one.txt", "two.txt"],
+        "tree": ["empty", "inner", "inner/deep.txt", "link", "private", "top.txt"],
+        "deep": ["inner", "inner/deep.txt", "top.txt"],
+        "one": ["inner", "inner/deep.txt"],
+        "single": ["run.sh"],
+        "empty": [],
+    }.items():
+        found = shown(sandbox, f"cd /srv/{directory} && find . -mindepth 1 -printf '%P\\n' | sort")
+        assert found == expected, directory
+    assert shown(sandbox, "stat -c '%U %a' /srv/flat /srv/tree/private") == ["user 755", "user 600"]
+
+
 async def test_steps(kind, builder: Builder):
     template = (
         kind()

@@ -15,6 +15,7 @@ import pytest
 from nameserver import NameServer
 from other_sdk import python_with
 from server import CABANA, ROOT
+from sockets import Live, Terminal
 
 DOMAIN = "e2b.test"
 HERE = Path(__file__).parent
@@ -107,6 +108,19 @@ def test_novita_sdk(run, secure):
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert re.search(r"\d+ passed", done.stdout) and "skipped" not in done.stdout, done.stdout
+
+
+def test_sockets_of_the_api(secure):
+    """Live updates and terminals."""
+    client = secure.client()
+    with Live(secure, "sandboxes") as live:
+        box = client.create()
+        live.event("created", box.id)
+        with Terminal(secure, box.id) as terminal:
+            assert terminal.run("echo hello").strip() == "hello"
+        assert client.kill(box)
+        live.event("killed", box.id)
+    client.close()
 
 
 GET_HOST = r"""
