@@ -47,7 +47,6 @@ pub use handles::{SignInLinks, TemplateSpec, Templates};
 
 /// How often the use of API keys is recorded.
 const RECORD_KEYS_EVERY: Duration = Duration::from_secs(30);
-
 /// How long the last recording of key uses may take.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a stopping server waits for tasks of requests.
@@ -267,16 +266,19 @@ impl Server {
         let updates = supervisor.scope();
         let live = Arc::clone(&app.live);
         updates.restart("live updates", Restart::forever(), move |stop| Arc::clone(&live).run(stop));
-        let (live, stopping) = (Arc::clone(&app.live), shutdown.clone());
+        let (live, stopping, closing) = (Arc::clone(&app.live), shutdown.clone(), CancellationToken::new());
+        let closed = closing.clone();
         tokio::spawn(async move {
             stopping.cancelled().await;
+            // Before the listener closes connections: sockets tell their clients why.
             live.stopping().cancel();
+            closed.cancel();
         });
         Chats::adopt(&app).await?;
         let api = api::router(Arc::clone(&app), assets);
         let served = match &tls {
             Some(tls) => {
-                let serving = listener::serve_tls(listener, edge, api, tls, limits, shutdown.clone());
+                let serving = listener::serve_tls(listener, edge, api, tls, limits, closing);
                 let (served, ()) = tokio::join!(
                     async {
                         let served = serving.await;
@@ -287,7 +289,7 @@ impl Server {
                 );
                 served
             }
-            None => listener::serve(listener, edge, api, limits, shutdown.clone()).await,
+            None => listener::serve(listener, edge, api, limits, closing).await,
         };
         // The listener may also have failed.
         shutdown.cancel();
