@@ -867,6 +867,8 @@ export interface MessagePage {
   messages: Message[];
   /** Whether there are older ones. */
   more: boolean;
+  /** The turns that they belong to: how they ended, and why. */
+  turns?: Turn[];
 }
 
 /** How far a message is. */

@@ -94,6 +94,8 @@ def test_cost_limit(chats, model, agents):
     agent = agents(model="anthropic/scripted", limits={"maxCostMicros": 4_000_000}, tools=[{"type": "sandbox"}])
     id, events = chats.run_turn(script.prompt, agentId=agent["id"])
     assert (events[-1]["status"], events[-1]["reason"]) == ("failed", "cost_limit") and len(script.requests) == 2
+    [turn] = chats.page(id)["turns"]
+    assert (turn["status"], turn["reason"]) == ("failed", "cost_limit"), "who comes later learns why, too"
 
 
 # Providers.

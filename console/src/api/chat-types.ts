@@ -173,6 +173,8 @@ export interface Message {
 
 export interface MessagePage {
   messages: Message[];
+  /** The turns that they belong to: how they ended, and why. */
+  turns: Turn[];
   /** Whether there are older ones. */
   more: boolean;
   /** Events up to this one are contained in the messages. */

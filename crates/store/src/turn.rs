@@ -4,8 +4,8 @@ use cabana_types::chat::{ChatTool, TurnLimits, Usage};
 use cabana_types::turn::TurnState;
 use cabana_types::{ChatId, MessageId, TeamId, TurnId};
 use jiff::Timestamp;
-use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
+use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
 
 use crate::column::{self, Columns, micros};
 use crate::{Error, Store};
@@ -48,6 +48,22 @@ impl Store {
         let row =
             sqlx::query("select * from turns where id = $1").bind(id.as_str()).fetch_optional(self.reader()).await;
         row.map_err(|e| Error::query("read a turn", e))?.as_ref().map(decode).transpose()
+    }
+
+    /// The turns that these messages belong to, in their order. All are of one chat, and as many as a page shows.
+    pub async fn turns_of(&self, messages: &[MessageId]) -> Result<Vec<TurnRow>, Error> {
+        if messages.is_empty() {
+            return Ok(vec![]);
+        }
+        let mut sql: QueryBuilder<Sqlite> =
+            QueryBuilder::new("select * from turns where id in (select turn from messages where id in (");
+        let mut list = sql.separated(", ");
+        for id in messages {
+            list.push_bind(id.as_str().to_owned());
+        }
+        sql.push(")) order by seq");
+        let rows = sql.build().fetch_all(self.reader()).await;
+        rows.map_err(|e| Error::query("list the turns of messages", e))?.iter().map(decode).collect()
     }
 
     /// The turns of a chat that have not ended, in their order.

@@ -61,7 +61,7 @@ export class FakeChat {
   }
 
   page(): MessagePage {
-    return structuredClone({ messages: this.messages, more: false, lastEventId: this.#id });
+    return structuredClone({ messages: this.messages, turns: [], more: false, lastEventId: this.#id });
   }
 
   /** One random thing happens. */
@@ -93,7 +93,7 @@ export class FakeChat {
     this.events.push({ id: this.#id, chatId: 'chat_1', turnId: this.turnId, at: AT, ...rest } as unknown as ChatEvent);
   }
 
-  #turn(id: string): Turn {
+  turn(id: string): Turn {
     const messageId = `msg of ${id}`;
     const status = 'running';
     return {
@@ -119,7 +119,7 @@ export class FakeChat {
       this.#emit({ type: 'chat.restored', messageId, removedMessages });
       return;
     }
-    const turn = this.queued.shift() ?? this.#turn(this.#name('turn'));
+    const turn = this.queued.shift() ?? this.turn(this.#name('turn'));
     this.turnId = turn.id;
     this.status = 'running';
     this.#emit({ type: 'turn.started', turn });
@@ -151,7 +151,7 @@ export class FakeChat {
     if (this.#chance(0.1)) this.#emit({ type: 'message.snapshot', message });
     else this.#emit({ type: 'message.delta', messageId: message.id, delta: { [type]: text } });
     if (this.#chance(0.1)) {
-      const turn = this.#turn(this.#name('turn'));
+      const turn = this.turn(this.#name('turn'));
       this.queued.push(turn);
       const running = this.turnId;
       this.turnId = turn.id;
@@ -210,7 +210,7 @@ export class FakeChat {
       this.#emit({ type: 'turn.complete', status: 'waiting', reason: 'approval', usage: USAGE, costMicros: 0 });
     } else if (call.status === 'approval') {
       this.status = 'running';
-      this.#emit({ type: 'turn.started', turn: this.#turn(this.turnId!) });
+      this.#emit({ type: 'turn.started', turn: this.turn(this.turnId!) });
       call.status = 'running';
       this.#emit({ type: 'tool.call', toolCall: { ...call, output: undefined } });
     } else if (this.#chance(0.7)) {

@@ -134,25 +134,30 @@ test('errors belong to their turn, and restoring beyond what is here asks for th
   state = applyEvent(state, { ...head(4), type: 'chat.restored', messageId: 'older', removedMessages: 4 });
   assert.equal(state.stale, true);
   assert.equal(state.messages.length, 0);
-  assert.equal(withPage(state, { messages: [message('n')], more: false, lastEventId: 9 }).stale, false);
+  assert.equal(withPage(state, { messages: [message('n')], turns: [], more: false, lastEventId: 9 }).stale, false);
 });
 
 test('older messages stay when the newest page is fetched again', () => {
-  let state = withPage(EMPTY, { messages: [message('c'), message('d')], more: true, lastEventId: 5 });
-  state = withOlder(state, { messages: [message('a'), message('b')], more: false, lastEventId: 5 }, 'c');
+  let state = withPage(EMPTY, { messages: [message('c'), message('d')], turns: [], more: true, lastEventId: 5 });
+  state = withOlder(state, { messages: [message('a'), message('b')], turns: [], more: false, lastEventId: 5 }, 'c');
   assert.deepEqual(
     state.messages.map((one) => one.id),
     ['a', 'b', 'c', 'd'],
   );
-  assert.equal(withOlder(state, { messages: [message('z')], more: false, lastEventId: 5 }, 'c'), state);
-  state = withPage(state, { messages: [message('c'), message('d'), message('e')], more: true, lastEventId: 8 });
+  assert.equal(withOlder(state, { messages: [message('z')], turns: [], more: false, lastEventId: 5 }, 'c'), state);
+  state = withPage(state, {
+    messages: [message('c'), message('d'), message('e')],
+    turns: [],
+    more: true,
+    lastEventId: 8,
+  });
   assert.deepEqual(
     state.messages.map((one) => one.id),
     ['a', 'b', 'c', 'd', 'e'],
   );
   assert.equal(state.more, false);
   // Nothing in common: what lies between is not known.
-  state = withPage(state, { messages: [message('x')], more: true, lastEventId: 90 });
+  state = withPage(state, { messages: [message('x')], turns: [], more: true, lastEventId: 90 });
   assert.deepEqual(
     state.messages.map((one) => one.id),
     ['x'],
@@ -180,4 +185,18 @@ test('a queued turn is seen once, whoever tells of it first', () => {
   assert.equal(withStarted(applyEvent(EMPTY, told), answer).queued.length, 1);
   const begun = applyEvent(applyEvent(EMPTY, told), { ...head(4), turnId: 'turn_9', type: 'turn.started', turn });
   assert.equal(withStarted(begun, answer).queued.length, 0);
+});
+
+test('a page says how its turns ended, and keeps what events said of an error', () => {
+  const server = new FakeChat(3);
+  const turn = { ...server.turn('turn_9'), status: 'failed' as const, reason: 'step_limit', endedAt: 'then' };
+  const running = server.turn('turn_10');
+  const page = { messages: [message('c')], turns: [turn, running], more: true, lastEventId: 5 };
+  let state = withPage(EMPTY, page);
+  assert.deepEqual(state.turns, { turn_9: { status: 'failed', reason: 'step_limit', fault: null } });
+  const fault = { code: 'x', message: 'y', hint: 'z', retryable: true };
+  state = { ...state, turns: { turn_9: { status: 'failed', reason: null, fault } } };
+  assert.deepEqual(withPage(state, page).turns.turn_9, { status: 'failed', reason: 'step_limit', fault });
+  const older = { messages: [message('a')], turns: [{ ...turn, id: 'turn_1' }], more: false, lastEventId: 5 };
+  assert.equal(withOlder(state, older, 'c').turns.turn_1?.reason, 'step_limit');
 });

@@ -137,7 +137,14 @@ export function withPage(state: ChatView, page: MessagePage, chat?: Chat): ChatV
     lastEventId: page.lastEventId,
     stale: false,
   };
-  return chat ? withChat(next, chat) : next;
+  const told = withTurns(next, page.turns);
+  return chat ? withChat(told, chat) : told;
+}
+
+/** How turns ended. Only events say more about an error, so what they said stays. */
+function withTurns(state: ChatView, turns: Turn[]): ChatView {
+  const ended = turns.filter((turn) => turn.endedAt !== null);
+  return ended.reduce((all, { id, status, reason }) => withTurn(all, id, { status, reason }), state);
 }
 
 /** Calls are as the page says; only the colours of what a command printed are not in it. */
@@ -150,7 +157,7 @@ export function withOlder(state: ChatView, page: MessagePage, before: string): C
   if (state.messages[0]?.id !== before) return state;
   const known = new Set(state.messages.map((message) => message.id));
   const older = page.messages.filter((message) => !known.has(message.id)).map((message) => messageView(message));
-  return { ...state, messages: [...older, ...state.messages], more: page.more };
+  return { ...withTurns(state, page.turns), messages: [...older, ...state.messages], more: page.more };
 }
 
 /** The answer to a message that was sent: what waits is seen at once. */

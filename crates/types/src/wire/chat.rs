@@ -267,6 +267,9 @@ pub struct ToolCall {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MessagePage {
     pub messages: Vec<Message>,
+    /// The turns that they belong to: how they ended, and why.
+    #[serde(default)]
+    pub turns: Vec<Turn>,
     /// Whether there are older ones.
     pub more: bool,
     /// Events up to this one are contained in the messages.

@@ -104,6 +104,7 @@ impl App {
         let (rows, more) = self.store.messages(&chat.id, before, limit).await?;
         let ids: Vec<MessageId> = rows.iter().map(|row| row.id.clone()).collect();
         let calls = self.store.calls_of(&ids).await?;
+        let turns = self.store.turns_of(&ids).await?;
         let files: Vec<_> = calls.iter().flat_map(|call| call.attachments.iter().cloned()).collect();
         let files = self.store.attachments_by_id(&files).await?;
         let files: describe::Files = files.into_iter().map(|file| (file.id.clone(), file)).collect();
@@ -111,6 +112,11 @@ impl App {
         let stored = self.store.last_chat_event(&chat.id).await?;
         drop(writing);
         let shown = rows.iter().map(|row| describe::present_message(row, &calls, &files, &present));
-        Ok(MessagePage { messages: shown.collect(), more, last_event_id: present.last.max(stored) })
+        Ok(MessagePage {
+            messages: shown.collect(),
+            turns: turns.iter().map(describe::turn).collect(),
+            more,
+            last_event_id: present.last.max(stored),
+        })
     }
 }
