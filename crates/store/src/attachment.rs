@@ -92,6 +92,21 @@ impl Store {
         .await
     }
 
+    /// Deletes the files that came before a time and are in no chat. Returns how many.
+    pub async fn delete_unattached(&self, before: Timestamp) -> Result<u64, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let done = sqlx::query("delete from attachments where chat is null and created_at < $1")
+                    .bind(micros(before))
+                    .execute(connection)
+                    .await
+                    .map_err(|e| Error::query("delete files that are in no chat", e))?;
+                Ok(done.rows_affected())
+            })
+        })
+        .await
+    }
+
     /// A file.
     pub async fn attachment(&self, id: &AttachmentId) -> Result<Option<AttachmentRow>, Error> {
         let row = sqlx::query("select * from attachments where id = $1")

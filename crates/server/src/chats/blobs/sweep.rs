@@ -1,4 +1,4 @@
-//! Removes files that no row refers to, and what was left of files that never arrived.
+//! Removes uploads that were never put into a chat, files that no row refers to, and what was left of files that never arrived.
 
 use std::io;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use cabana_types::TeamId;
 use cabana_types::error::chain;
+use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::Blobs;
@@ -13,7 +14,7 @@ use super::draft::DRAFT;
 
 /// The time between sweeps.
 const EVERY: Duration = Duration::from_secs(3600);
-/// How old a file is at least that is removed.
+/// How old a file is at least that is removed, and how long an upload may be in no chat.
 const AGE: Duration = Duration::from_secs(24 * 3600);
 
 impl Blobs {
@@ -29,6 +30,12 @@ impl Blobs {
 
     /// Removes files from before a time that nothing refers to. Returns how many.
     pub(super) async fn sweep(self: &Arc<Self>, before: SystemTime) -> usize {
+        // The rows first: what they referred to is unused then.
+        if let Ok(time) = Timestamp::try_from(before)
+            && let Err(error) = self.store.delete_unattached(time).await
+        {
+            tracing::warn!(error = chain(&error), "uploads that are in no chat could not be removed");
+        }
         let blobs = Arc::clone(self);
         let listed = tokio::task::spawn_blocking(move || {
             blobs.remove_drafts(Some(before))?;

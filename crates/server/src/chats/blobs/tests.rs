@@ -98,6 +98,20 @@ async fn a_file_stays_while_something_refers_to_it_or_will() {
 }
 
 #[tokio::test]
+async fn an_upload_that_no_chat_has_is_removed() {
+    let dir = tempfile::tempdir().expect("directory");
+    let blobs = open(&dir).await;
+    let blob = blobs.put(&team(), b"one").await.expect("kept");
+    let id = refer(&blobs, &blob, 1).await;
+    drop(blob);
+    assert_eq!(blobs.sweep(SystemTime::now() - Duration::from_secs(60)).await, 0, "it is young");
+    assert!(blobs.store.attachment(&id).await.expect("read").is_some());
+    assert_eq!(blobs.sweep(SystemTime::now() + Duration::from_secs(60)).await, 1);
+    assert!(blobs.store.attachment(&id).await.expect("read").is_none());
+    assert_eq!(names(&dir), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn drafts_of_an_earlier_server_are_removed() {
     let dir = tempfile::tempdir().expect("directory");
     std::fs::create_dir_all(dir.path().join("blobs/a")).expect("directory");
