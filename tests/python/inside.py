@@ -27,6 +27,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(reply)
     do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = answer
     def log_message(self, *_): pass
+# For a hundred clients at once: one whose connection does not fit into the queue tries again after seconds.
+http.server.ThreadingHTTPServer.request_queue_size = 128
 http.server.ThreadingHTTPServer((sys.argv[1], int(sys.argv[2])), Handler).serve_forever()
 """
 

@@ -45,6 +45,8 @@ pub struct Service {
     pub since: Timestamp,
     pub created_at: Timestamp,
     pub created_by: Option<String>,
+    /// Grows with each change: of two copies of the row, the one with the larger version is newer.
+    pub version: u64,
 }
 
 /// The last start of a service.

@@ -70,10 +70,15 @@ impl Entry {
         Arc::clone(&self.state().row)
     }
 
+    /// Takes a row that was written. Those who write at the same time may bring theirs in another order than the store's: an older row
+    /// than the one that is here changes nothing.
     pub(super) fn set_row(&self, row: Service) {
         let row = Arc::new(row);
         let preview = preview(&row, &self.touched);
         let mut state = self.state();
+        if row.version < state.row.version {
+            return;
+        }
         if state.row.run != row.run {
             state.seen = Seen { awake_since: state.seen.awake_since, ..Seen::default() };
         }

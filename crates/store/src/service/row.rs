@@ -94,5 +94,6 @@ pub(super) fn decode(row: &SqliteRow) -> Result<Service, Error> {
         since: row.time("since")?,
         created_at: row.time("created_at")?,
         created_by: row.text_or_none("created_by")?,
+        version: row.number("version")?,
     })
 }

@@ -37,6 +37,7 @@ fn service(n: u8, name: &str) -> Service {
         since: at(i64::from(n)),
         created_at: at(i64::from(n)),
         created_by: None,
+        version: 0,
     }
 }
 
@@ -71,6 +72,20 @@ async fn a_name_is_replaced_and_keeps_its_id_and_access() {
     assert_eq!(store.put_service(slug, false, 10).await.unwrap(), ServicePut::SlugTaken);
     assert_eq!(store.put_service(service(3, "api"), true, 1).await.unwrap(), ServicePut::TooMany);
     assert_eq!(put(&store, service(4, "web")).await.run, 3, "a replacement is not one more");
+}
+
+#[tokio::test]
+async fn each_change_makes_a_newer_version() {
+    let database = TestDatabase::new();
+    let store = database.populated().await;
+    insert(&store, sandbox(1)).await;
+    let web = put(&store, service(1, "web")).await;
+    let stopped = store.want_service(web.id.clone(), false, false, at(10)).await.unwrap().expect("row");
+    let started = store.service_started(web.id.clone(), 1, "boot".into(), at(11)).await.unwrap().expect("row");
+    let ended = store.service_ended(web.id.clone(), 1, end(12, None), vec![]).await.unwrap().expect("row");
+    let again = put(&store, service(2, "web")).await;
+    let versions = [&web, &stopped, &started, &ended, &again].map(|row| row.version);
+    assert!(versions.is_sorted_by(|a, b| a < b), "{versions:?}");
 }
 
 #[tokio::test]

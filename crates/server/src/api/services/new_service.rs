@@ -70,6 +70,7 @@ pub(super) fn row(caller: &Caller, sandbox: &SandboxId, new: NewService) -> Resu
         since: now,
         created_at: now,
         created_by: Some(caller.actor.to_string()),
+        version: 0,
     })
 }
 
