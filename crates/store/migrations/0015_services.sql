@@ -34,13 +34,8 @@ create table services (
     -- When it was last started, stopped or ended.
     since integer not null,
     created_at integer not null,
-    created_by text,
-    -- Grows with each change, so that of two copies of the row the newer one is known.
-    version integer not null default 0
+    created_by text
 ) strict;
-create trigger services_version after update on services when new.version = old.version begin
-    update services set version = version + 1 where id = new.id;
-end;
 create unique index services_by_name on services (sandbox, name) where removed = 0;
 create unique index services_by_slug on services (slug) where slug is not null;
 create index services_by_team on services (team);

@@ -31,6 +31,7 @@ const MIGRATIONS: &[(&str, &str, &str)] = &migrations![
     "0014" "ended",
     "0015" "services",
     "0016" "chats",
+    "0017" "service_versions",
 ];
 
 pub(crate) fn migrator() -> Migrator {
