@@ -2,6 +2,7 @@
 import {
   Bot,
   BrainCircuit,
+  Gauge,
   House,
   Info,
   KeyRound,
@@ -79,6 +80,11 @@ export const PAGES: readonly PageEntry[] = [
     path: '/settings/keys',
     component: lazyPart(() => import('./pages/keys')),
     nav: { label: 'API keys', icon: KeyRound, letter: 'k', section: 'settings' },
+  },
+  {
+    path: '/settings/limits',
+    component: lazyPart(() => import('./pages/limits')),
+    nav: { label: 'Limits', icon: Gauge, letter: 'l', section: 'settings' },
   },
   {
     path: '/settings/webhooks',

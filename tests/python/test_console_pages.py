@@ -92,6 +92,7 @@ PAGES = [
     ("keys", "/settings/keys", "ci"),
     ("webhooks", "/settings/webhooks", "alarms"),
     ("webhook", "/settings/webhooks/{hook}", "Deliveries"),
+    ("limits", "/settings/limits", "self-hosted"),
     ("sessions", "/settings/sessions", "this one"),
     ("server", "/server", "Consistency"),
     ("about", "/about", "About"),

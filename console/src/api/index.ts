@@ -51,6 +51,7 @@ export * from './files';
 export * from './keys';
 export * from './models';
 export * from './queries';
+export * from './quotas';
 export * from './sandboxes';
 export * from './server';
 export * from './services';

@@ -4,6 +4,7 @@ import { getSession, listSessions } from './auth';
 import { type ChatFilter, listAgents, listAttachments, listChats, listCheckpoints, listModels } from './chats';
 import { listFiles, listTerminals, statFile } from './files';
 import { listKeys } from './keys';
+import { getQuotas } from './quotas';
 import {
   type EventQuery,
   getNetwork,
@@ -126,6 +127,9 @@ export const deliveriesQuery = (id: string, limit = 100) =>
   });
 
 export const quotaQuery = () => queryOptions({ queryKey: ['quota'], queryFn: ({ signal }) => getQuota(signal) });
+
+export const quotasQuery = () =>
+  queryOptions({ queryKey: ['quotas'], queryFn: ({ signal }) => getQuotas(signal), refetchInterval: 10_000 });
 
 export const statusQuery = () =>
   queryOptions({ queryKey: ['status'], queryFn: ({ signal }) => getStatus(signal), staleTime: 5_000 });

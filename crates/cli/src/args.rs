@@ -99,6 +99,10 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Key(commands::key::Command),
     #[command(subcommand)]
+    Quota(commands::quota::Command),
+    #[command(subcommand)]
+    Plan(commands::plan::Command),
+    #[command(subcommand)]
     Secret(commands::secret::Command),
     #[command(subcommand)]
     Tls(commands::tls::Command),

@@ -23,7 +23,9 @@ pub(crate) mod model;
 pub(crate) mod network;
 pub(crate) mod openapi;
 pub(crate) mod pause;
+pub(crate) mod plan;
 pub(crate) mod provider;
+pub(crate) mod quota;
 pub(crate) mod recover;
 pub(crate) mod resize;
 pub(crate) mod resume;
@@ -88,6 +90,8 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Snapshot(command) => snapshot::run(command, context).await,
         Command::Logs(args) => logs::run(args, context).await,
         Command::Events(args) => events::run(args, context).await,
+        Command::Quota(command) => quota::run(command, context).await,
+        Command::Plan(command) => plan::run(command, context).await,
         Command::Webhooks(command) => webhooks::run(command, context).await,
         Command::Template(command) => template::run(command, context).await,
         Command::Key(command) => key::run(command, context).await,

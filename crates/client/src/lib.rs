@@ -12,6 +12,7 @@ mod files;
 mod http;
 mod mcp;
 mod query;
+mod quotas;
 mod sandbox;
 mod secrets;
 mod services;

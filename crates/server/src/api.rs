@@ -33,8 +33,10 @@ mod novita;
 mod openapi_bounds;
 mod own_address;
 mod pause;
+mod plans;
 mod ports;
 mod query;
+mod quotas;
 mod sandbox_ref;
 mod sandboxes;
 mod secrets;
@@ -63,6 +65,7 @@ use cabana_accounts::Accounts;
 use cabana_edge::Directory;
 use cabana_store::Store;
 use cabana_types::Secret;
+use cabana_types::quota::Limits;
 use tokio_util::task::TaskTracker;
 use utoipa::openapi::schema::Type;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
@@ -115,6 +118,8 @@ pub struct App {
     pub rates: KeyRates,
     /// How large a sandbox may be.
     pub limits: ResourceLimits,
+    /// Limits of teams that have none of their own.
+    pub quotas: Limits,
     /// Where sandboxes may connect.
     pub egress: Egress,
     /// Whether set-uid programs gain nothing in new sandboxes.
@@ -224,6 +229,11 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(metrics::sandbox_metrics))
         .routes(routes!(metrics::sandboxes_metrics))
         .routes(routes!(novita::quota))
+        .routes(routes!(quotas::own_quotas))
+        .routes(routes!(quotas::team_quotas, quotas::set_quotas, quotas::unset_quotas))
+        .routes(routes!(plans::list_plans))
+        .routes(routes!(plans::get_plan, plans::put_plan, plans::delete_plan))
+        .routes(routes!(plans::assign_plan))
         .routes(routes!(novita::events))
         .routes(routes!(events::list_events))
         .routes(routes!(events::sandbox_events))

@@ -14,14 +14,14 @@ mod hub;
 mod model_call;
 pub(crate) mod models;
 mod output;
+mod places;
 mod ring;
 mod room;
 mod settle;
 pub(crate) mod tool_check;
 pub(crate) mod toolset;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cabana_store::{ChatRow, Store, TurnRow};
@@ -33,9 +33,9 @@ use cabana_types::turn::TurnState;
 use cabana_types::wire::{Chat, ChatSandbox, Turn};
 use cabana_types::{ChatId, TeamId, TurnId};
 use serde_json::json;
-use tokio::sync::Semaphore;
 
 pub(crate) use self::engine::Work;
+use self::places::Places;
 pub(crate) use self::room::{Room, Watcher};
 use crate::live::Live;
 
@@ -56,13 +56,13 @@ pub(crate) struct Chats {
     hub: hub::Hub,
     tasks: TaskSet,
     /// Turns of each team that run at the same time.
-    places: Mutex<HashMap<TeamId, Arc<Semaphore>>>,
+    places: Arc<Places>,
 }
 
 impl Chats {
     pub(crate) fn new(store: Store, live: Arc<Live>) -> Self {
         let hub = hub::Hub::new(store.clone());
-        Self { store, live, hub, tasks: TaskSet::new(), places: Mutex::default() }
+        Self { store, live, hub, tasks: TaskSet::new(), places: Arc::default() }
     }
 
     /// Leaves all turns for the next server.

@@ -10,6 +10,7 @@ mod listener;
 mod load;
 mod models;
 mod network;
+mod quotas;
 mod retention;
 mod tools;
 

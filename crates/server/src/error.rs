@@ -1,6 +1,7 @@
 //! Errors of the server: why it could not start ([`Error`]), and errors of the API ([`ApiError`]) with the HTTP status of each.
 
 mod changes;
+mod quota;
 mod refusal;
 
 use std::net::SocketAddr;
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use cabana_edge::rates::TooMany;
-use cabana_types::wire::ErrorBody;
+use cabana_types::wire::{ErrorBody, QuotaExceeded};
 use cabana_types::{ErrorCode, SandboxId};
 use http::{HeaderName, HeaderValue, StatusCode};
 
@@ -83,6 +84,8 @@ pub struct ApiError {
     retry_after: Option<u64>,
     /// What the file has now that a precondition names.
     etag: Option<String>,
+    /// Which quota is used up.
+    quota: Option<Box<QuotaExceeded>>,
 }
 
 /// The header that E2B's clients read to decide whether to retry.
@@ -91,7 +94,7 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("should-retry");
 impl ApiError {
     /// An error with a message that says what to do next.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), retry_after: None, etag: None }
+        Self { code, message: message.into(), retry_after: None, etag: None, quota: None }
     }
 
     /// Too many requests of `whose`.
@@ -103,6 +106,11 @@ impl ApiError {
     /// A file is not the one that the request names; `etag` is that of the present one.
     pub fn file_changed(message: impl Into<String>, etag: Option<String>) -> Self {
         Self { etag, ..Self::new(ErrorCode::FileChanged, message) }
+    }
+
+    /// A quota of the team is used up.
+    pub fn quota(exceeded: Box<QuotaExceeded>) -> Self {
+        Self { quota: Some(exceeded.clone()), ..Self::new(ErrorCode::QuotaExceeded, quota::explain(&exceeded)) }
     }
 
     /// The request is not well formed, or a value is out of its range.
@@ -153,6 +161,12 @@ impl ApiError {
         &self.message
     }
 
+    /// The body of the response.
+    pub fn body(&self) -> ErrorBody {
+        let (code, message) = (status(self.code).as_u16(), self.message.clone());
+        ErrorBody { code, message, error_code: Some(self.code), details: self.quota.clone() }
+    }
+
     /// The code.
     pub fn code(&self) -> ErrorCode {
         self.code
@@ -188,6 +202,8 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | ErrorCode::AgentNotFound
         | ErrorCode::ProviderNotFound
         | ErrorCode::FileNotFound
+        | ErrorCode::TeamNotFound
+        | ErrorCode::PlanNotFound
         | ErrorCode::TerminalNotFound => StatusCode::NOT_FOUND,
         ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         ErrorCode::TemplateNotReady
@@ -201,6 +217,7 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | ErrorCode::AgentConflict
         | ErrorCode::IdempotencyConflict
         | ErrorCode::LastKey
+        | ErrorCode::PlanConflict
         | ErrorCode::SecretConflict
         | ErrorCode::AlreadyExists
         | ErrorCode::FileConflict => StatusCode::CONFLICT,
@@ -209,9 +226,10 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | ErrorCode::BuildFailed
         | ErrorCode::SqliteUnavailable
         | ErrorCode::SqliteError => StatusCode::UNPROCESSABLE_ENTITY,
-        ErrorCode::SandboxCapacityUnavailable | ErrorCode::LimitReached | ErrorCode::RateLimited => {
-            StatusCode::TOO_MANY_REQUESTS
-        }
+        ErrorCode::SandboxCapacityUnavailable
+        | ErrorCode::LimitReached
+        | ErrorCode::QuotaExceeded
+        | ErrorCode::RateLimited => StatusCode::TOO_MANY_REQUESTS,
         ErrorCode::SandboxUnresponsive => StatusCode::BAD_GATEWAY,
         ErrorCode::StorageFull | ErrorCode::SandboxDiskFull => StatusCode::INSUFFICIENT_STORAGE,
         ErrorCode::ServiceUnavailable | ErrorCode::GuestUnresponsive => StatusCode::SERVICE_UNAVAILABLE,
@@ -226,8 +244,7 @@ pub fn status(code: ErrorCode) -> StatusCode {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = status(self.code);
-        let body = ErrorBody { code: status.as_u16(), message: self.message, error_code: Some(self.code) };
-        let mut response = (status, Json(body)).into_response();
+        let mut response = (status, Json(self.body())).into_response();
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
         }
@@ -236,7 +253,10 @@ impl IntoResponse for ApiError {
         }
         match self.code {
             // Capacity does not become free within the seconds for which clients retry.
-            ErrorCode::SandboxCapacityUnavailable | ErrorCode::LimitReached | ErrorCode::GuestUnresponsive => {
+            ErrorCode::SandboxCapacityUnavailable
+            | ErrorCode::LimitReached
+            | ErrorCode::QuotaExceeded
+            | ErrorCode::GuestUnresponsive => {
                 response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
                 if self.code == ErrorCode::SandboxCapacityUnavailable {
                     response.headers_mut().insert(http::header::RETRY_AFTER, HeaderValue::from_static("30"));
@@ -272,6 +292,13 @@ impl From<cabana_store::Error> for ApiError {
                 ErrorCode::TemplateNotFound,
                 format!("Template {id} was not found; list yours with GET /templates"),
             ),
+            cabana_store::Error::NoTeam(id) => {
+                Self::new(ErrorCode::TeamNotFound, format!("There is no team {id} on this server"))
+            }
+            cabana_store::Error::NoPlan(id) => Self::new(
+                ErrorCode::PlanNotFound,
+                format!("There is no plan {}; GET /admin/plans lists them", short(&id)),
+            ),
             cabana_store::Error::NoBuild(id) => Self::no_build(id.as_str()),
             cabana_store::Error::BuildStatus { id, status } => Self::new(
                 ErrorCode::BuildStateConflict,
@@ -287,6 +314,7 @@ impl From<cabana_store::Error> for ApiError {
                 ErrorCode::SandboxStateConflict,
                 format!("{name:?} is the name of a snapshot; choose another"),
             ),
+            cabana_store::Error::Quota(exceeded) => Self::quota(exceeded),
             cabana_store::Error::TooMany { what, limit } => Self::new(
                 ErrorCode::LimitReached,
                 format!("The limit of {limit} {what} is reached; wait for some to end, or delete some"),

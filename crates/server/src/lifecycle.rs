@@ -141,6 +141,7 @@ impl Lifecycle {
         supervisor: &Supervisor,
     ) -> Arc<Self> {
         let limits = &config.limits;
+        let quotas = config.quotas();
         let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
         let tasks = Tasks::default();
         let host = Host::new(backends);
@@ -169,19 +170,10 @@ impl Lifecycle {
             Arc::clone(&archiver),
             tasks.clone(),
         ));
-        let creator = Arc::new(Creator::new(
-            Arc::clone(&driver),
-            Arc::clone(&remover),
-            limits.max_team_sandboxes,
-            seconds(limits.start_seconds),
-        ));
-        let snapshots = Arc::new(Snapshots::new(
-            store.clone(),
-            Arc::clone(&registry),
-            Arc::clone(&creator),
-            limits.max_team_snapshots,
-            tasks.clone(),
-        ));
+        let creator =
+            Arc::new(Creator::new(Arc::clone(&driver), Arc::clone(&remover), quotas, seconds(limits.start_seconds)));
+        let snapshots =
+            Arc::new(Snapshots::new(store.clone(), Arc::clone(&registry), Arc::clone(&creator), quotas, tasks.clone()));
         let retention = Retention {
             store: store.clone(),
             driver: Arc::clone(&driver),

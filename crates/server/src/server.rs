@@ -148,6 +148,7 @@ impl Server {
             keys,
             rates: KeyRates::new(&config.rates),
             limits: resource_limits,
+            quotas: config.quotas(),
             egress,
             no_new_privileges: config.isolation.no_new_privileges,
             domain,

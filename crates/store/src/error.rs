@@ -4,7 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cabana_types::sandbox::Refused;
-use cabana_types::{AttachmentId, BuildId, CallId, ChatId, InvalidId, MessageId, SandboxId, TemplateId, TurnId};
+use cabana_types::wire::QuotaExceeded;
+use cabana_types::{
+    AttachmentId, BuildId, CallId, ChatId, InvalidId, MessageId, SandboxId, TeamId, TemplateId, TurnId,
+};
 
 /// An error of the store.
 #[derive(Debug, thiserror::Error)]
@@ -112,6 +115,15 @@ pub enum Error {
         /// The limit.
         limit: u32,
     },
+    /// A quota of the team is used up.
+    #[error("the team uses {} of {} {}", .0.used, .0.limit, .0.kind.noun())]
+    Quota(Box<QuotaExceeded>),
+    /// There is no such team.
+    #[error("there is no team {0}")]
+    NoTeam(TeamId),
+    /// There is no such plan.
+    #[error("there is no plan {0}")]
+    NoPlan(String),
     /// There is no such chat.
     #[error("there is no chat {0}")]
     NoChat(ChatId),

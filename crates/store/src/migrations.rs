@@ -32,6 +32,7 @@ const MIGRATIONS: &[(&str, &str, &str)] = &migrations![
     "0015" "services",
     "0016" "chats",
     "0017" "service_versions",
+    "0018" "quotas",
 ];
 
 pub(crate) fn migrator() -> Migrator {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cabana_types::egress::EgressPolicy;
+use cabana_types::quota::Limits;
 use cabana_types::sandbox::State;
 use cabana_types::{ActorId, BuildId, LifecyclePolicy, Resources, SandboxId, Secret, TeamId, TemplateId, Traffic};
 use jiff::Timestamp;
@@ -13,7 +14,7 @@ use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
 
 use crate::column::{self, Columns, micros};
-use crate::{Error, Store, event, policy_text};
+use crate::{Error, Store, event, policy_text, quota};
 
 /// A sandbox, from the accepted request to its tombstone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,13 +127,17 @@ pub enum Inserted {
     New,
     /// The idempotency key belongs to this sandbox.
     Known(Box<Sandbox>),
-    /// The team's limit is reached.
-    Full,
 }
 
 impl Store {
-    /// Inserts a sandbox unless its idempotency key is known or its team has `most` sandboxes that have not ended.
-    pub async fn insert_sandbox(&self, sandbox: Sandbox, by: impl Into<ActorId>, most: u32) -> Result<Inserted, Error> {
+    /// Inserts a sandbox unless its idempotency key is known or a quota of its team is used up. `server` are limits where neither the
+    /// team nor its plan has one.
+    pub async fn insert_sandbox(
+        &self,
+        sandbox: Sandbox,
+        by: impl Into<ActorId>,
+        server: Limits,
+    ) -> Result<Inserted, Error> {
         let by = by.into();
         self.write(move |connection| {
             Box::pin(async move {
@@ -147,15 +152,8 @@ impl Store {
                         return Ok(Inserted::Known(Box::new(decode(&row)?)));
                     }
                 }
-                let living: u32 =
-                    sqlx::query_scalar("select count(*) from sandboxes where team = $1 and state <> 'ended'")
-                        .bind(sandbox.team.as_str())
-                        .fetch_one(&mut *connection)
-                        .await
-                        .map_err(|e| Error::query("count a team's sandboxes", e))?;
-                if living >= most {
-                    return Ok(Inserted::Full);
-                }
+                let wanted = quota::of_new(&sandbox);
+                quota::check_sandboxes(connection, &sandbox.team, wanted, server).await?;
                 insert(connection, &sandbox, by.as_str()).await?;
                 let data = json!({ "state": sandbox.state.name(), "by": by.as_str() });
                 event::insert(connection, &sandbox.id, &sandbox.team, event::REQUESTED, &data, sandbox.created_at)
@@ -196,7 +194,7 @@ impl Store {
         rows.iter().map(decode).collect()
     }
 
-    /// Sets the timeout of a running sandbox; with `extend`, never to an earlier time.
+    /// Sets the timeout of a running sandbox; with `extend`, never to an earlier time, and as far as the team's quota allows.
     pub async fn set_end_at(
         &self,
         id: SandboxId,
@@ -213,14 +211,14 @@ impl Store {
                 if micros(sandbox.end_at) == micros(end_at) || (extend && sandbox.end_at > end_at) {
                     return Ok(sandbox);
                 }
-                sandbox.end_at = end_at;
+                sandbox.end_at = quota::bounded_end(connection, &sandbox, end_at, extend).await?;
                 sqlx::query("update sandboxes set end_at = $2 where id = $1")
                     .bind(id.as_str())
-                    .bind(micros(end_at))
+                    .bind(micros(sandbox.end_at))
                     .execute(&mut *connection)
                     .await
                     .map_err(|e| Error::query("write a sandbox's timeout", e))?;
-                let details = json!({ "endAt": end_at.to_string() });
+                let details = json!({ "endAt": sandbox.end_at.to_string() });
                 event::updated(connection, &id, &sandbox.team, "timeout", details, at).await?;
                 Ok(sandbox)
             })
@@ -228,11 +226,12 @@ impl Store {
         .await
     }
 
-    /// Changes a sandbox's resources.
+    /// Changes a sandbox's resources, within its team's quotas.
     pub async fn resize(&self, id: SandboxId, resources: Resources, at: Timestamp) -> Result<Sandbox, Error> {
         self.write(move |connection| {
             Box::pin(async move {
                 let mut sandbox = read(connection, &id).await?;
+                quota::check_resize(connection, &sandbox, resources).await?;
                 sandbox.resources = resources;
                 sqlx::query("update sandboxes set cpu_count = $2, memory_mb = $3, disk_mb = $4 where id = $1")
                     .bind(id.as_str())

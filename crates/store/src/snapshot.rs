@@ -1,6 +1,7 @@
 //! Snapshots of sandboxes' disks, from which new sandboxes can be created. The row is inserted before the copy is made
 //! and deleted after the copy, so that a crash leaves no unknown copy.
 
+use cabana_types::quota::{Limits, QuotaKind};
 use cabana_types::{BuildId, Resources, SandboxId, TeamId, TemplateId};
 use jiff::Timestamp;
 use serde_json::json;
@@ -8,7 +9,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Sqlite};
 
 use crate::column::{self, Columns, micros};
-use crate::{Boot, Error, Store, event};
+use crate::{Boot, Error, Store, event, quota};
 
 /// State of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,8 +93,6 @@ pub enum SnapshotInserted {
     New,
     /// Another snapshot with the name is being created.
     Taken,
-    /// The team's limit is reached.
-    Full,
 }
 
 /// Filter and page of snapshots, newest first.
@@ -112,18 +111,19 @@ pub struct SnapshotQuery {
 }
 
 impl Store {
-    /// Inserts a snapshot unless its team has `most`. A ready one with the same name loses its name.
-    pub async fn insert_snapshot(&self, snapshot: Snapshot, most: u32) -> Result<SnapshotInserted, Error> {
+    /// Inserts a snapshot unless it is to be kept and its team's quota is used up. A ready one with the same name loses its name.
+    pub async fn insert_snapshot(&self, snapshot: Snapshot, server: Limits) -> Result<SnapshotInserted, Error> {
         self.write(move |connection| {
             Box::pin(async move {
-                let kept: u32 =
+                let kept: i64 =
                     sqlx::query_scalar("select count(*) from snapshots where team = $1 and state in ('making', 'ready')")
                         .bind(snapshot.team.as_str())
                         .fetch_one(&mut *connection)
                         .await
                         .map_err(|e| Error::query("count a team's snapshots", e))?;
-                if kept >= most {
-                    return Ok(SnapshotInserted::Full);
+                if snapshot.state != SnapshotState::Temporary {
+                    let kept = u64::try_from(kept).unwrap_or_default();
+                    quota::check_one(connection, &snapshot.team, QuotaKind::Snapshots, kept, server).await?;
                 }
                 if let Some(name) = &snapshot.name {
                     let freed = sqlx::query(

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cabana_types::SandboxId;
 use cabana_types::policy::OnTimeout;
+use cabana_types::quota::Limits;
 use cabana_types::sandbox::{EndCause, Kept, PauseCause, State, Transition};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use sqlx::SqliteConnection;
 use crate::column::micros;
 use crate::sandbox::{detail, read};
 use crate::tombstone::write_last_lines;
-use crate::{Error, Sandbox, Store, event, policy_text, service};
+use crate::{Error, Sandbox, Store, event, policy_text, quota, service};
 
 /// Seconds by which the timeout of a sandbox whose service is always on is postponed: not too often, and within limits.
 const LEAST_POSTPONED: i64 = 60;
@@ -35,18 +36,34 @@ impl Store {
         self.write(move |connection| Box::pin(apply(connection, id, transition, Some(reason), at))).await
     }
 
-    /// Applies [`Transition::Started`] and sets the timeout.
+    /// Applies [`Transition::Resume`] if the team's quotas allow another sandbox to run.
+    pub async fn resume(&self, id: SandboxId, at: Timestamp) -> Result<Sandbox, Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let sandbox = read(connection, &id).await?;
+                if !sandbox.state.uses_capacity() {
+                    let wanted = quota::of_running(sandbox.resources);
+                    quota::check_sandboxes(connection, &sandbox.team, wanted, Limits::default()).await?;
+                }
+                apply(connection, id, Transition::Resume, None, at).await
+            })
+        })
+        .await
+    }
+
+    /// Applies [`Transition::Started`] and sets the timeout; one that is resumed runs no longer than its team's quota allows.
     pub async fn started(&self, id: SandboxId, at: Timestamp, end_at: Timestamp) -> Result<Sandbox, Error> {
         self.write(move |connection| {
             Box::pin(async move {
                 let mut sandbox = apply(connection, id.clone(), Transition::Started, None, at).await?;
                 let first = sandbox.started_at.is_none();
                 sandbox.started_at = sandbox.started_at.or(Some(at));
-                sandbox.end_at = end_at;
+                sandbox.end_at =
+                    if first { end_at } else { quota::bounded_end(connection, &sandbox, end_at, true).await? };
                 sqlx::query("update sandboxes set started_at = $2, end_at = $3 where id = $1")
                     .bind(id.as_str())
                     .bind(sandbox.started_at.map(micros))
-                    .bind(micros(end_at))
+                    .bind(micros(sandbox.end_at))
                     .execute(&mut *connection)
                     .await
                     .map_err(|e| Error::query("write that a sandbox is running", e))?;
@@ -88,7 +105,9 @@ impl Store {
                 if micros(sandbox.end_at) > micros(due) {
                     return Ok(sandbox);
                 }
-                if service::keeps_awake(connection, &id).await? {
+                let limit = quota::lifetime(connection, &sandbox.team).await?;
+                let outlived = limit.is_some_and(|limit| sandbox.since + quota::duration(limit) <= at);
+                if !outlived && service::keeps_awake(connection, &id).await? {
                     return postpone(connection, sandbox, at).await;
                 }
                 apply(connection, id, transition, None, at).await
@@ -189,7 +208,8 @@ impl Store {
 /// Lets the timeout of a sandbox begin again.
 async fn postpone(connection: &mut SqliteConnection, mut sandbox: Sandbox, at: Timestamp) -> Result<Sandbox, Error> {
     let seconds = i64::try_from(sandbox.policy.timeout).unwrap_or(i64::MAX).clamp(LEAST_POSTPONED, MOST_POSTPONED);
-    sandbox.end_at = at + SignedDuration::from_secs(seconds);
+    let end_at = at + SignedDuration::from_secs(seconds);
+    sandbox.end_at = quota::bounded_end(connection, &sandbox, end_at, true).await?;
     sqlx::query("update sandboxes set end_at = $2 where id = $1")
         .bind(sandbox.id.as_str())
         .bind(micros(sandbox.end_at))

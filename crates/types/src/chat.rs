@@ -21,8 +21,8 @@ pub const MAX_SYSTEM: usize = 65_536;
 pub const MAX_PARTS: usize = 250;
 /// Turns of one chat that wait for the running one.
 pub const MAX_QUEUED: u32 = 20;
-/// Turns of one team that run at the same time.
-pub const MAX_RUNNING: usize = 8;
+/// Turns of one team that run at the same time, unless its quota says otherwise.
+pub const MAX_RUNNING: u64 = 8;
 /// Checkpoints of one chat that are kept.
 pub const MAX_CHECKPOINTS: u32 = 20;
 /// Files of one upload, and of one message.

@@ -39,6 +39,14 @@ code_enum! {
         BuildFailed => "build_failed",
         /// A limit of the team is reached.
         LimitReached => "limit_reached",
+        /// A quota of the team is used up; `details` says which, and who uses it.
+        QuotaExceeded => "quota_exceeded",
+        /// There is no such team.
+        TeamNotFound => "team_not_found",
+        /// There is no such plan.
+        PlanNotFound => "plan_not_found",
+        /// Teams have the plan, or it is built in.
+        PlanConflict => "plan_conflict",
         /// Too many requests with one key or from one address; `Retry-After` says when to try again.
         RateLimited => "rate_limited",
         /// The API key does not exist or belongs to another team.

@@ -19,6 +19,7 @@ pub mod guest;
 pub mod id;
 pub mod limits;
 pub mod policy;
+pub mod quota;
 pub mod routing;
 pub mod sandbox;
 pub mod secret;
@@ -38,5 +39,6 @@ pub use id::{
 };
 pub use limits::Resources;
 pub use policy::LifecyclePolicy;
+pub use quota::QuotaKind;
 pub use secret::Secret;
 pub use traffic::Traffic;

@@ -9,6 +9,7 @@ mod doctor;
 mod file;
 mod network;
 mod pause;
+mod quota;
 mod record;
 mod sandbox;
 mod secret;
@@ -45,6 +46,9 @@ pub use network::{
 pub use pause::{
     ArchiveRequest, CloneRequest, Clones, CommitRequest, ForkRequest, ForkResult, HotplugRequest, PauseRequest,
     ResizeRequest, SnapshotInfo, SnapshotRequest,
+};
+pub use quota::{
+    LimitChanges, LimitSource, Plan, PlanChoice, PlanSettings, QuotaExceeded, QuotaState, QuotaUser, TeamQuotas,
 };
 pub use record::{
     ActivityItem, ActivityPage, Event, LogEntry, LogLine, MaxTeamMetric, SandboxLogPage, SandboxLogs, SandboxMetric,
@@ -86,6 +90,9 @@ pub struct ErrorBody {
     /// The machine-readable cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_code: Option<ErrorCode>,
+    /// Which limit is reached, and who uses it, if `error_code` is `quota_exceeded`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Box<QuotaExceeded>>,
 }
 
 /// Answer of `GET /status` (Cabana): what this server is.

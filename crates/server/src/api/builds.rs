@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::{Extension, Json};
 use cabana_store::{Build, BuildLimits, BuildRequest, BuildStatus, BuildTarget, Template as Row};
-use cabana_types::limits::{DISK_MB, MAX_BUILDS, MAX_TAGS, MAX_TEMPLATE_REF_BYTES, MAX_TEMPLATES};
+use cabana_types::limits::{DISK_MB, MAX_BUILDS, MAX_TAGS, MAX_TEMPLATE_REF_BYTES};
 use cabana_types::wire::{BuildStart, NewTemplate, RequestedBuild, Template};
 use cabana_types::{BuildId, ErrorCode, TeamId, TemplateId};
 use http::StatusCode;
@@ -19,8 +19,6 @@ use super::templates::{names, shown};
 use crate::auth::Caller;
 use crate::builds::CANCELLED;
 use crate::error::{ApiError, short};
-
-const LIMITS: BuildLimits = BuildLimits { templates: MAX_TEMPLATES, builds: MAX_BUILDS, tags: MAX_TAGS };
 
 /// Request a build of a template. The template is created if there is none with this name.
 #[utoipa::path(post, path = "/v3/templates", tag = "builds", request_body = NewTemplate,
@@ -181,7 +179,8 @@ impl App {
             resources,
             at: Timestamp::now(),
         };
-        let id = self.store.request_build(request, LIMITS).await?;
+        let limits = BuildLimits { server: self.quotas, builds: MAX_BUILDS, tags: MAX_TAGS };
+        let id = self.store.request_build(request, limits).await?;
         let row = self.store.template(&id).await?.ok_or(cabana_store::Error::NoTemplate(id))?;
         Ok((row, build, tags))
     }

@@ -122,7 +122,7 @@ async fn restated(response: Response) -> Response {
     let text = axum::body::to_bytes(response.into_body(), MAX_REFUSAL).await.unwrap_or_default();
     let message = String::from_utf8_lossy(&text).into_owned();
     let error_code = Some(ErrorCode::InvalidRequest);
-    (status, Json(ErrorBody { code: status.as_u16(), message, error_code })).into_response()
+    (status, Json(ErrorBody { code: status.as_u16(), message, error_code, details: None })).into_response()
 }
 
 /// Stateless in every revision. The edge has checked the host, and `check_origin` the origin; rmcp checks both again.

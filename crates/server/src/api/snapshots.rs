@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cabana_store::{Sandbox as Row, Snapshot, SnapshotQuery};
 use cabana_types::limits::{DEFAULT_TIMEOUT_V1_SECONDS, FORKS, MAX_TEMPLATE_REF_BYTES, PAGE, within};
 use cabana_types::sandbox;
-use cabana_types::wire::{CloneRequest, Clones, ErrorBody, ForkRequest, ForkResult, SnapshotInfo, SnapshotRequest};
+use cabana_types::wire::{CloneRequest, Clones, ForkRequest, ForkResult, SnapshotInfo, SnapshotRequest};
 use cabana_types::{ErrorCode, LifecyclePolicy, SandboxId, TeamId, TemplateId, Traffic};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use jiff::Timestamp;
@@ -21,7 +21,7 @@ use super::query::Query;
 use super::sandbox_ref::SandboxRef;
 use super::template_ref::{DEFAULT_TAG, Name, parse};
 use crate::auth::Caller;
-use crate::error::{ApiError, short, status};
+use crate::error::{ApiError, short};
 use crate::lifecycle::CreateRequest;
 
 const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-next-token");
@@ -189,12 +189,7 @@ impl App {
         let made = self.lifecycle.fork(id, requests).await?;
         let result = |made| match made {
             Ok(sandbox) => ForkResult { sandbox: Some(self.sandbox_response(sandbox)), error: None },
-            Err(error) => {
-                let error = ApiError::from(error);
-                let code = status(error.code()).as_u16();
-                let (error_code, message) = (Some(error.code()), error.message().to_owned());
-                ForkResult { sandbox: None, error: Some(ErrorBody { code, message, error_code }) }
-            }
+            Err(error) => ForkResult { sandbox: None, error: Some(ApiError::from(error).body()) },
         };
         Ok(made.into_iter().map(result).collect())
     }

@@ -8,13 +8,13 @@ use cabana_store::{ChatChange, ChatRow, TurnRow};
 use cabana_types::chat::{MAX_RUNNING, Role};
 use cabana_types::error::chain;
 use cabana_types::turn::{self, CallFacts, Facts, Last, Step, TurnState};
-use cabana_types::{ActorId, ChatId, MessageId, TeamId, TurnId};
+use cabana_types::{ActorId, ChatId, MessageId, QuotaKind, TeamId, TurnId};
 use jiff::Timestamp;
 use serde_json::json;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::event::NewEvent;
+use super::places::Place;
 use super::room::Room;
 use super::toolset::ToolSet;
 use super::{Chats, calls, conversation, describe, model_call};
@@ -75,13 +75,24 @@ impl Chats {
     }
 
     /// A place among the turns of a team that run at the same time.
-    async fn place(&self, team: &TeamId) -> Option<OwnedSemaphorePermit> {
-        let places = {
-            let mut places = self.places.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            places.retain(|_, places| Arc::strong_count(places) > 1);
-            Arc::clone(places.entry(team.clone()).or_insert_with(|| Arc::new(Semaphore::new(MAX_RUNNING))))
-        };
-        self.tasks.stop_token().run_until_cancelled(places.acquire_owned()).await?.ok()
+    async fn place(&self, team: &TeamId) -> Result<Option<Place>, cabana_store::Error> {
+        loop {
+            // Before the look, so that no change is missed.
+            let mut changed = std::pin::pin!(self.places.changed());
+            changed.as_mut().enable();
+            let limit = self.store.limits(team).await?.get(QuotaKind::Turns).unwrap_or(MAX_RUNNING);
+            if let Some(place) = self.places.try_take(team, limit) {
+                return Ok(Some(place));
+            }
+            if self.tasks.stop_token().run_until_cancelled(changed).await.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The limit of turns of a team may have changed.
+    pub(crate) fn limits_changed(&self) {
+        self.places.limits_changed();
     }
 }
 
@@ -130,7 +141,7 @@ async fn next_turn(app: &Arc<App>, id: &ChatId, stopping: &CancellationToken) ->
     // Stopping a turn takes no place.
     let _place = match turn.cancel {
         true => None,
-        false => match app.chats.place(&chat.team).await {
+        false => match app.chats.place(&chat.team).await? {
             Some(place) => Some(place),
             None => return Ok(false),
         },

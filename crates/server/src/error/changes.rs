@@ -11,13 +11,6 @@ impl From<lifecycle::CreateError> for ApiError {
         use lifecycle::CreateError as E;
         match error {
             E::Capacity(shortage) => Self::new(ErrorCode::SandboxCapacityUnavailable, sentence(&shortage.to_string())),
-            E::TeamFull { limit } => Self::new(
-                ErrorCode::SandboxCapacityUnavailable,
-                format!(
-                    "This team has {limit} sandboxes, including paused ones, which is its limit; kill some, or raise \
-                     limits.max_team_sandboxes"
-                ),
-            ),
             E::Conflict { key } => Self::new(
                 ErrorCode::IdempotencyMismatch,
                 format!("The idempotency key {key} was used before with another request; choose another one"),
@@ -66,10 +59,6 @@ impl From<lifecycle::ChangeError> for ApiError {
                     "Sandbox {id} cannot be paused with its memory and keeps running: {why}. Pause its filesystem only \
                      (memory: false), or kill or resume others"
                 ),
-            ),
-            E::Snapshots { limit } => Self::new(
-                ErrorCode::SandboxCapacityUnavailable,
-                format!("This team has {limit} snapshots, which is its limit; delete some (DELETE /templates/{{id}})"),
             ),
             E::Failed { id, operation, failure } => Self::new(
                 ErrorCode::SandboxChangeFailed,

@@ -7,6 +7,7 @@ use cabana_runtime::{DiskSource, Live};
 use cabana_store::{Inserted, Sandbox};
 use cabana_types::ActorId;
 use cabana_types::error::chain;
+use cabana_types::quota::Limits;
 use cabana_types::sandbox::State;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -44,15 +45,15 @@ type Answer = oneshot::Sender<Result<Sandbox, CreateError>>;
 pub(super) struct Creator {
     driver: Arc<Driver>,
     remover: Arc<Remover>,
-    /// Limit of sandboxes of one team.
-    max_of_team: u32,
+    /// Limits of teams that have none of their own.
+    server: Limits,
     /// How long the backend may take to launch a sandbox.
     launch_limit: Duration,
 }
 
 impl Creator {
-    pub(super) fn new(driver: Arc<Driver>, remover: Arc<Remover>, max_of_team: u32, launch_limit: Duration) -> Self {
-        Self { driver, remover, max_of_team, launch_limit }
+    pub(super) fn new(driver: Arc<Driver>, remover: Arc<Remover>, server: Limits, launch_limit: Duration) -> Self {
+        Self { driver, remover, server, launch_limit }
     }
 
     /// Creates a sandbox, in a task of its own: a client that disconnects leaves nothing half done.
@@ -104,10 +105,9 @@ impl Creator {
 
     /// Writes the row, unless the idempotency key belongs to a sandbox already; returns that one then.
     async fn insert(&self, request: &CreateRequest) -> Result<Option<Sandbox>, CreateError> {
-        let inserted = self.driver.store.insert_sandbox(request.sandbox.clone(), request.by.clone(), self.max_of_team);
+        let inserted = self.driver.store.insert_sandbox(request.sandbox.clone(), request.by.clone(), self.server);
         match inserted.await? {
             Inserted::New => Ok(None),
-            Inserted::Full => Err(CreateError::TeamFull { limit: self.max_of_team }),
             Inserted::Known(known) => Ok(Some(*known)),
         }
     }

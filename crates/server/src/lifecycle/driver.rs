@@ -73,7 +73,9 @@ impl Driver {
             match operation(Arc::clone(&this), held).await {
                 // A kill does not wait for the lock.
                 Err(ChangeError::Store(cabana_store::Error::Refused(_))) => Err(this.conflict(&own).await),
-                Err(ChangeError::Store(error)) if !matches!(error, cabana_store::Error::NoSandbox(_)) => {
+                Err(ChangeError::Store(error))
+                    if !matches!(error, cabana_store::Error::NoSandbox(_) | cabana_store::Error::Quota(_)) =>
+                {
                     // The intent may be written; then it is carried out.
                     this.tasks.spawn("drive a sandbox", Arc::clone(&this).drive_until_settled(own));
                     Err(error.into())

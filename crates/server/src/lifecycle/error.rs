@@ -12,9 +12,6 @@ pub enum CreateError {
     /// The server runs as many sandboxes as it may.
     #[error(transparent)]
     Capacity(#[from] Shortage),
-    /// The team has as many sandboxes as it may.
-    #[error("the team has {limit} sandboxes")]
-    TeamFull { limit: u32 },
     /// The idempotency key was used with another request.
     #[error("the idempotency key {key} was used with another request")]
     Conflict { key: String },
@@ -72,9 +69,6 @@ pub enum ChangeError {
         #[source]
         why: OverBudget,
     },
-    /// The team has as many snapshots as it may.
-    #[error("the team has {limit} snapshots")]
-    Snapshots { limit: u32 },
     /// The operation failed and was rolled back.
     #[error("the sandbox {id} could not be {operation}: {failure}")]
     Failed { id: SandboxId, operation: Operation, failure: Failure },

@@ -7,8 +7,9 @@ use cabana_edge::{AutoResume, ResumeError, Route};
 use cabana_store::Sandbox;
 use cabana_types::SandboxId;
 use cabana_types::error::chain;
-use cabana_types::sandbox::{Kept, PauseCause, State, Transition};
+use cabana_types::sandbox::{Kept, PauseCause, State};
 use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 
 use super::Lifecycle;
 use super::driver::Driver;
@@ -75,7 +76,7 @@ impl Driver {
             self.registry.release(id);
             return Err(ChangeError::Storage { id: id.clone(), source });
         }
-        let resumed = match self.apply(id, Transition::Resume).await {
+        let resumed = match self.store.resume(id.clone(), Timestamp::now()).await {
             Ok(_) => self.drive(held, Some(seconds)).await,
             Err(error) => Err(error.into()),
         };
@@ -129,6 +130,9 @@ impl Driver {
             Ok(_) => self.routes.get(id).ok_or(ResumeError::NotFound(None)),
             Err(ChangeError::Ended { .. }) => Err(ResumeError::NotFound(self.why_not_running(id).await)),
             Err(error @ ChangeError::Capacity(_)) => Err(ResumeError::AtCapacity(chain(&error))),
+            Err(ChangeError::Store(error @ cabana_store::Error::Quota(_))) => {
+                Err(ResumeError::AtCapacity(crate::error::ApiError::from(error).message().to_owned()))
+            }
             Err(error) => Err(ResumeError::Failed(chain(&error))),
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use cabana_runtime::DiskSource;
 use cabana_store::{Sandbox, Snapshot, SnapshotInserted, SnapshotKind, SnapshotState, Store};
 use cabana_types::error::chain;
+use cabana_types::quota::Limits;
 use cabana_types::sandbox::{Kept, State};
 use cabana_types::{SandboxId, TemplateId};
 use futures_util::future::join_all;
@@ -26,7 +27,6 @@ const DELETE_WAIT: Duration = Duration::from_secs(15);
 enum Purpose {
     Keep {
         name: Option<String>,
-        max_of_team: u32,
     },
     /// It is deleted by the operation that took it, or by the next start.
     Temporary,
@@ -38,7 +38,8 @@ pub(super) struct Snapshots {
     store: Store,
     registry: Arc<Registry>,
     creator: Arc<Creator>,
-    max_of_team: u32,
+    /// Limits of teams that have none of their own.
+    server: Limits,
     tasks: Tasks,
 }
 
@@ -47,10 +48,10 @@ impl Snapshots {
         store: Store,
         registry: Arc<Registry>,
         creator: Arc<Creator>,
-        max_of_team: u32,
+        server: Limits,
         tasks: Tasks,
     ) -> Self {
-        Self { store, registry, creator, max_of_team, tasks }
+        Self { store, registry, creator, server, tasks }
     }
 
     /// Takes a snapshot of a sandbox's disk, optionally with a name.
@@ -58,8 +59,7 @@ impl Snapshots {
         let (this, id) = (Arc::clone(self), id.clone());
         // In a task of its own: a client that disconnects must not leave an unfinished snapshot.
         let taken = self.tasks.run("take a snapshot", async move {
-            let purpose = Purpose::Keep { name, max_of_team: this.max_of_team };
-            let snapshot = this.copy(&id, purpose).await?;
+            let snapshot = this.copy(&id, Purpose::Keep { name }).await?;
             if let Err(error) = this.store.snapshot_ready(snapshot.clone(), Timestamp::now()).await {
                 this.remove(&snapshot.id).await;
                 return Err(error.into());
@@ -116,17 +116,16 @@ impl Snapshots {
             let sandbox = this.store.sandbox(id).await?;
             let sandbox = sandbox.ok_or_else(|| cabana_store::Error::NoSandbox(id.clone()))?;
             check_snapshot(&sandbox)?;
-            let (name, state, limit) = match purpose {
-                Purpose::Keep { name, max_of_team } => (name, SnapshotState::Making, max_of_team),
-                Purpose::Temporary => (None, SnapshotState::Temporary, u32::MAX),
+            let (name, state) = match purpose {
+                Purpose::Keep { name } => (name, SnapshotState::Making),
+                Purpose::Temporary => (None, SnapshotState::Temporary),
             };
             let snapshot = row(&sandbox, name, state);
-            match this.store.insert_snapshot(snapshot.clone(), limit).await? {
+            match this.store.insert_snapshot(snapshot.clone(), this.server).await? {
                 SnapshotInserted::New => {}
                 SnapshotInserted::Taken => {
                     return Err(ChangeError::Conflict { id: id.clone(), state: "being copied under this name" });
                 }
-                SnapshotInserted::Full => return Err(ChangeError::Snapshots { limit }),
             }
             failpoint::hit("snapshot.begun");
             match copy_disk(&held, &sandbox.state, &snapshot.id).await {

@@ -25,6 +25,7 @@ mod network;
 mod novita;
 mod openapi;
 mod pause;
+mod quotas;
 mod rates;
 mod readiness;
 mod reading;

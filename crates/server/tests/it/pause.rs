@@ -197,8 +197,8 @@ fn sandboxes_and_snapshots_of_a_team_are_limited() {
     server.world.die(&second, Death::Died);
     eventually("it failed", || server.events(&second).last().is_some_and(|e| e == "failed"));
     let refused = server.post("/v2/sandboxes", json!({"templateID": "base"}));
-    let message = refused.error(429, "sandbox_capacity_unavailable");
-    assert!(message.contains("has 2 sandboxes") && message.contains("kill some"), "{message}");
+    let message = refused.error(429, "quota_exceeded");
+    assert!(message.contains("uses 2 of 2 sandboxes") && message.contains("kill sandboxes"), "{message}");
     let made = server.post(&format!("/sandboxes/{first}/fork"), json!({})).is(201).json();
     assert_eq!(made[0]["error"]["code"], 429);
     assert_eq!((server.world.snapshot_count(), server.world.ids().len()), (0, 0), "nothing of it is left");
@@ -209,8 +209,8 @@ fn sandboxes_and_snapshots_of_a_team_are_limited() {
         server.post(&format!("/sandboxes/{first}/snapshots"), json!({"name": "same"})).is(201);
     }
     let refused = server.post(&format!("/sandboxes/{first}/snapshots"), json!({"name": "same"}));
-    let message = refused.error(429, "sandbox_capacity_unavailable");
-    assert!(message.contains("has 2 snapshots") && message.contains("delete some"), "{message}");
+    let message = refused.error(429, "quota_exceeded");
+    assert!(message.contains("uses 2 of 2 snapshots") && message.contains("delete snapshots"), "{message}");
     assert_eq!(server.get("/snapshots?name=same").is(200).json().as_array().map(Vec::len), Some(1), "it kept its name");
     assert_eq!(server.world.snapshot_count(), 2);
     server.call("DELETE", "/templates/same", None).is(204);

@@ -55,7 +55,7 @@ impl Scene {
         let database = server.data_dir().join("cabana.db");
         tokio::runtime::Runtime::new().expect("runtime").block_on(async {
             let store = Store::open(&database).await.expect("store");
-            store.insert_snapshot(snapshot, 10).await.expect("snapshot");
+            store.insert_snapshot(snapshot, cabana_types::quota::Limits::NONE).await.expect("snapshot");
             store.close().await;
         });
         let guest = Guest::start();

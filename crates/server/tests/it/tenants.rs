@@ -196,6 +196,8 @@ impl Owned {
             // As with E2B: a name that is taken is forbidden, not missing.
             "alias" => (clone(&["default%2Fmine"]), 403, "forbidden"),
             "teamID" => (clone(&["default"]), 403, "forbidden"),
+            // Only operators have to do with plans.
+            "planID" => (clone(&["self-hosted"]), 403, "forbidden"),
             // Programs have no sessions.
             "sessionID" => (clone(&["ses_00000000000000000000"]), 404, "session_not_found"),
             // Not supported for any team.

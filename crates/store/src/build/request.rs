@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use cabana_types::quota::{Limits, QuotaKind};
 use cabana_types::{BuildId, Resources, TeamId, TemplateId};
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
 use super::{Build, BuildStatus, insert};
 use crate::column::{Columns, micros};
-use crate::{Boot, Error, Store, feed, tag, template};
+use crate::{Boot, Error, Store, feed, quota, tag, template};
 
 /// How long a build may stay unstarted; the client may be uploading large files.
 const MAX_WAIT: Duration = Duration::from_secs(6 * 3600);
@@ -45,8 +46,8 @@ pub struct BuildRequest {
 /// Limits of a team.
 #[derive(Debug, Clone, Copy)]
 pub struct BuildLimits {
-    /// Templates per team.
-    pub templates: u32,
+    /// The server's limits, where neither the team nor its plan has one.
+    pub server: Limits,
     /// Builds per team that are waiting or in progress.
     pub builds: u32,
     /// Tags per template.
@@ -70,7 +71,7 @@ impl Store {
                 if unfinished >= limits.builds {
                     return Err(Error::TooMany { what: "builds that wait or are under way", limit: limits.builds });
                 }
-                let template = find_or_create(connection, &request, limits.templates).await?;
+                let template = find_or_create(connection, &request, limits.server).await?;
                 check_tags(connection, &template, &request.tags, limits.tags).await?;
                 let build = Build {
                     id: request.build,
@@ -97,7 +98,7 @@ impl Store {
 async fn find_or_create(
     connection: &mut SqliteConnection,
     request: &BuildRequest,
-    most: u32,
+    server: Limits,
 ) -> Result<TemplateId, Error> {
     let alias = match &request.wanted {
         BuildTarget::Template(id) => {
@@ -123,14 +124,13 @@ async fn find_or_create(
     if taken {
         return Err(Error::NameTaken { name: alias.clone() });
     }
-    let count: u32 = sqlx::query_scalar("select count(*) from templates where team = $1")
+    let count: i64 = sqlx::query_scalar("select count(*) from templates where team = $1")
         .bind(request.team.as_str())
         .fetch_one(&mut *connection)
         .await
         .map_err(|e| Error::query("count templates", e))?;
-    if count >= most {
-        return Err(Error::TooMany { what: "templates", limit: most });
-    }
+    let count = u64::try_from(count).unwrap_or_default();
+    quota::check_one(connection, &request.team, QuotaKind::Templates, count, server).await?;
     template::insert(connection, &request.template, &request.team, alias, false, request.resources, request.at).await?;
     Ok(request.template.clone())
 }

@@ -6,13 +6,18 @@ use cabana_store::{
     Boot, Build, BuildLimits, BuildRequest, BuildStatus, BuildTarget, Error, Sandbox, Snapshot, SnapshotKind,
     SnapshotState, Store, tag,
 };
+use cabana_types::quota::{Limits, QuotaKind};
 use cabana_types::{BuildId, Resources, TemplateId};
 use jiff::Timestamp;
 use proptest::prelude::*;
 
 use crate::{TestDatabase, at, build, insert, other_team, sandbox, sandbox_id, team, template_id};
 
-const LIMITS: BuildLimits = BuildLimits { templates: 4, builds: 3, tags: 3 };
+const LIMITS: BuildLimits = BuildLimits { server: four_templates(), builds: 3, tags: 3 };
+
+const fn four_templates() -> Limits {
+    Limits::NONE.with(QuotaKind::Templates, Some(4))
+}
 const HOUR: i64 = 3600;
 
 fn id(n: u8) -> BuildId {
@@ -146,7 +151,11 @@ async fn limits_of_a_team() {
     assert_eq!(expired.error.as_deref(), Some("the build was never started; request it again"));
 
     let fifth = BuildRequest { at: at(7 * HOUR), ..request(54, "t54", &["default"]) };
-    assert_eq!(too_many(store.request_build(fifth, LIMITS).await), ("templates", 4), "`base` is one of them");
+    let error = store.request_build(fifth, LIMITS).await.expect_err("`base` is one of them");
+    assert!(
+        matches!(&error, Error::Quota(e) if (e.kind, e.used, e.limit) == (QuotaKind::Templates, 4, 4)),
+        "{error:?}"
+    );
     assert_eq!(store.template_by_alias(&team().id, None, "t54").await.expect("find"), None, "nothing was inserted");
     let tags = BuildRequest { at: at(7 * HOUR), ..request(54, "t50", &["a", "b", "c"]) };
     assert_eq!(too_many(store.request_build(tags, LIMITS).await).1, LIMITS.tags);
@@ -233,7 +242,7 @@ async fn referenced_builds_are_not_deleted() {
     let store = database.populated().await;
     let template = ready(&store, 50, "mine", &["default"]).await;
     insert(&store, Sandbox { build: id(50), template: template.clone(), ..sandbox(1) }).await;
-    store.insert_snapshot(snapshot_of(1), 10).await.expect("snapshot");
+    store.insert_snapshot(snapshot_of(1), Limits::default()).await.expect("snapshot");
     for _ in 0..2 {
         let error = store.check_template_unused(&template).await.expect_err("used");
         assert!(matches!(error, Error::TemplateInUse { sandboxes: 1, snapshots: 1, .. }), "{error:?}");
@@ -381,7 +390,7 @@ async fn apply(database: &TestDatabase, store: &mut Store, template: &TemplateId
             let names: Vec<&str> = tags.iter().map(name).collect();
             let requested =
                 BuildRequest { wanted: BuildTarget::Template(template.clone()), ..request(100 + n, "", &names) };
-            store.request_build(requested, BuildLimits { templates: 9, builds: 9, tags: 9 }).await.is_ok()
+            store.request_build(requested, BuildLimits { server: Limits::NONE, builds: 9, tags: 9 }).await.is_ok()
         }
         Operation::Begin(n) => store.begin_build(id(100 + n), at(1)).await.is_ok(),
         Operation::Finish(n) => store.finish_build(id(100 + n), boot(*n), at(1)).await.is_ok(),

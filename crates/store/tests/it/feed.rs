@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cabana_store::{BuildLine, Change, Changes, LogLevel, event};
+use cabana_types::quota::Limits;
 use cabana_types::sandbox::EndCause;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::timeout;
@@ -43,7 +44,7 @@ async fn what_is_committed_is_told_and_what_is_rolled_back_is_not() {
     // Its event is written before it fails.
     let mut broken = sandbox(2);
     broken.team = "nobody".parse().expect("id");
-    store.insert_sandbox(broken, key_id(1), u32::MAX).await.expect_err("there is no such team");
+    store.insert_sandbox(broken, key_id(1), Limits::default()).await.expect_err("there is no such team");
     store.end(id.clone(), EndCause::Expired, at(4)).await.expect("end");
     store.end(id.clone(), EndCause::Expired, at(5)).await.expect_err("ending already");
     let expected = ["created", "updated", "updated", "ending"].map(|kind| format!("{id} {kind}"));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use cabana_store::{Event, EventQuery, Order, Sandbox, Store, Template};
 use cabana_types::SandboxId;
+use cabana_types::quota::Limits;
 use cabana_types::sandbox::{EndCause, State, Transition};
 use proptest::prelude::*;
 
@@ -85,7 +86,8 @@ async fn apply(store: &Store, model: &mut BTreeMap<SandboxId, (State, i64)>, ope
         Operation::Insert(n, keyed) => {
             let known = model.contains_key(&sandbox_id(n));
             let requested = Sandbox { idempotency: if keyed { idempotency("key") } else { None }, ..sandbox(n) };
-            if let Ok(cabana_store::Inserted::New) = store.insert_sandbox(requested, key_id(1), u32::MAX).await {
+            if let Ok(cabana_store::Inserted::New) = store.insert_sandbox(requested, key_id(1), Limits::default()).await
+            {
                 assert!(!known, "written over");
                 model.insert(sandbox_id(n), (State::Creating, clock));
             }

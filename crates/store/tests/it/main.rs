@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use cabana_store::{ApiKey, Boot, Build, BuildStatus, Idempotency, Inserted, ProvidedTemplate, Sandbox, Store, Team};
 use cabana_types::egress::EgressPolicy;
+use cabana_types::quota::Limits;
 use cabana_types::sandbox::State;
 use cabana_types::{BuildId, KeyId, LifecyclePolicy, Resources, SandboxId, Secret, TeamId, TemplateId, Traffic};
 use jiff::Timestamp;
@@ -166,7 +167,10 @@ fn egress() -> EgressPolicy {
 }
 
 async fn insert(store: &Store, sandbox: Sandbox) {
-    assert!(matches!(store.insert_sandbox(sandbox, key_id(1), u32::MAX).await.expect("insert"), Inserted::New));
+    assert!(matches!(
+        store.insert_sandbox(sandbox, key_id(1), Limits::default()).await.expect("insert"),
+        Inserted::New
+    ));
 }
 
 fn idempotency(key: &str) -> Option<Idempotency> {

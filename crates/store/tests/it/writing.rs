@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cabana_store::{Error, EventQuery, Inserted, Order, Sandbox, Store, event};
 use cabana_supervisor::Supervisor;
 use cabana_types::egress::EgressPolicy;
+use cabana_types::quota::Limits;
 use cabana_types::sandbox::{EndCause, State};
 
 use crate::{TestDatabase, at, given, idempotency, insert, key, key_id, sandbox, sandbox_id, team, template_id};
@@ -106,9 +107,9 @@ async fn idempotency_keys_find_their_sandbox() {
     let requested = Sandbox { idempotency: idempotency("k"), ..sandbox(1) };
     insert(&store, requested.clone()).await;
     let twin = Sandbox { idempotency: idempotency("k"), ..sandbox(2) };
-    match store.insert_sandbox(twin.clone(), key_id(1), u32::MAX).await.expect("insert") {
+    match store.insert_sandbox(twin.clone(), key_id(1), Limits::default()).await.expect("insert") {
         Inserted::Known(known) => assert_eq!(*known, requested),
-        Inserted::New | Inserted::Full => panic!("made twice"),
+        Inserted::New => panic!("made twice"),
     }
     assert_eq!(store.sandbox(&twin.id).await.expect("read"), None);
     // A failed creation frees the key once it is removed.
@@ -129,7 +130,7 @@ async fn a_failed_write_does_not_affect_its_batch() {
             if n % 3 == 0 {
                 let mut broken = sandbox(n);
                 broken.team = "nobody".parse().expect("id");
-                store.insert_sandbox(broken, key_id(1), u32::MAX).await.expect_err("there is no such team");
+                store.insert_sandbox(broken, key_id(1), Limits::default()).await.expect_err("there is no such team");
             } else {
                 insert(&store, sandbox(n)).await;
                 store.started(sandbox_id(n), at(1), at(300)).await.expect("up");

@@ -125,7 +125,9 @@ pub(crate) fn failed(error: ApiError) -> ComputerError {
         | ErrorCode::ServiceConflict
         | ErrorCode::ServiceNotFound
         | ErrorCode::TemplateNotReady => ToolErrorCode::InvalidArguments,
-        ErrorCode::LimitReached | ErrorCode::SandboxCapacityUnavailable => ToolErrorCode::QuotaExceeded,
+        ErrorCode::LimitReached | ErrorCode::QuotaExceeded | ErrorCode::SandboxCapacityUnavailable => {
+            ToolErrorCode::QuotaExceeded
+        }
         ErrorCode::StorageFull => ToolErrorCode::DiskFull,
         _ => return ComputerError::unavailable(error.message()),
     };
