@@ -58,8 +58,12 @@ impl Store {
                 let mut sandbox = apply(connection, id.clone(), Transition::Started, None, at).await?;
                 let first = sandbox.started_at.is_none();
                 sandbox.started_at = sandbox.started_at.or(Some(at));
-                sandbox.end_at =
-                    if first { end_at } else { quota::bounded_end(connection, &sandbox, end_at, true).await? };
+                sandbox.end_at = end_at;
+                if !first {
+                    // Not the timeout of its last run, which could be later than this one may be.
+                    sandbox.end_at = at;
+                    sandbox.end_at = quota::bounded_end(connection, &sandbox, end_at, true).await?;
+                }
                 sqlx::query("update sandboxes set started_at = $2, end_at = $3 where id = $1")
                     .bind(id.as_str())
                     .bind(sandbox.started_at.map(micros))

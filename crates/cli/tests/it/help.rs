@@ -111,7 +111,7 @@ fn help_of_every_command() {
 
 #[test]
 fn every_command_has_help_with_examples() {
-    let parents: [&[&str]; 11] = [
+    let parents: [&[&str]; 13] = [
         &["network"],
         &["service"],
         &["snapshot"],
@@ -123,6 +123,8 @@ fn every_command_has_help_with_examples() {
         &["agent"],
         &["model"],
         &["provider"],
+        &["quota"],
+        &["plan"],
     ];
     for command in COMMANDS.iter().filter(|c| !parents.contains(c)) {
         let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();

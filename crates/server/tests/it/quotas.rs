@@ -87,6 +87,12 @@ fn a_lifetime_bounds_timeouts() {
     let time = |name: &str| sandbox[name].as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok()).expect("time");
     let seconds = time("endAt").duration_since(time("startedAt")).as_secs();
     assert!((90..=100).contains(&seconds), "{sandbox}");
+    // Nor is resuming, whatever the timeout was before the limit.
+    set(&server, json!({"lifetime_seconds": 10}));
+    server.post(&format!("/sandboxes/{id}/pause"), json!({})).is(204);
+    server.post(&format!("/sandboxes/{id}/connect"), json!({"timeout": 1000})).is(201);
+    let end: jiff::Timestamp = server.get(&format!("/sandboxes/{id}")).is(200).member("endAt");
+    assert!(end <= jiff::Timestamp::now() + jiff::SignedDuration::from_secs(10), "{end}");
 }
 
 #[test]
