@@ -20,7 +20,7 @@ def limit(api):
     def limit(**limits: int | None) -> dict:
         answer = api.request("PUT", QUOTAS, {"limits": limits})
         assert answer.status == 200, answer.body
-        return {one["kind"]: one for one in answer.json()["quotas"]}
+        return {one["kind"]: one for one in answer.json["quotas"]}
 
     yield limit
     assert api.request("DELETE", QUOTAS).status == 200
@@ -28,13 +28,13 @@ def limit(api):
 
 def refused(answer, kind: str) -> dict:
     assert answer.status == 429, answer.body
-    body = answer.json()
+    body = answer.json
     assert (body["error_code"], body["details"]["kind"]) == ("quota_exceeded", kind)
     return body
 
 
 def used(api, kind: str) -> int:
-    return next(one["used"] for one in api.get("/quotas").json()["quotas"] if one["kind"] == kind)
+    return next(one["used"] for one in api.get("/quotas").json["quotas"] if one["kind"] == kind)
 
 
 def test_races_never_pass_a_limit(server, api, limit):
@@ -46,7 +46,7 @@ def test_races_never_pass_a_limit(server, api, limit):
         client = server.client()
         try:
             answer = client.request("POST", "/v2/sandboxes", body)
-            return answer.status, answer.json()
+            return answer.status, answer.json
         finally:
             client.close()
 
@@ -73,12 +73,12 @@ def test_every_way_to_use_more(api, boxes, limit):
     limit(vcpu=used(api, "vcpu"))
     body = refused(api.request("POST", f"/sandboxes/{first.id}/connect", {"timeout": 60}), "vcpu")
     assert "pause or kill" in body["message"]
-    assert api.get(f"/sandboxes/{first.id}").json()["state"] == "paused"
-    forked = api.request("POST", f"/sandboxes/{second.id}/fork", {}).json()[0]
+    assert api.get(f"/sandboxes/{first.id}").json["state"] == "paused"
+    forked = api.request("POST", f"/sandboxes/{second.id}/fork", {}).json[0]
     assert forked["error"]["details"]["kind"] == "vcpu"
     limit(vcpu=None, memory_mb=used(api, "memory_mb"))
     refused(api.request("POST", f"/sandboxes/{second.id}/resize", {"memoryMB": 512}), "memory_mb")
-    assert api.get(f"/sandboxes/{second.id}").json()["memoryMB"] == 256
+    assert api.get(f"/sandboxes/{second.id}").json["memoryMB"] == 256
 
     # Below what is used: it keeps running, and may do everything but grow.
     limit(memory_mb=0, instances=0, snapshots=0, templates=0)
@@ -99,7 +99,7 @@ def test_limits_survive_a_crash(server, api, limit):
         limit(instances=1000)
         server.crash()
         server.start()
-        found = server.client().get("/quotas").json()
+        found = server.client().get("/quotas").json
         limits = {one["kind"]: (one["limit"], one["source"]) for one in found["quotas"]}
         assert (limits["instances"], limits["snapshots"]) == ((1000, "team"), (7, "plan"))
         assert server.client().request("DELETE", "/admin/plans/crash-test").status == 409
