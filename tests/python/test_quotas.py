@@ -132,7 +132,7 @@ def test_the_page(api, limit, console):
     page = console.open("/settings/limits")
     expect(page.get_by_text("of 1,234")).to_be_visible()
     page.get_by_role("button", name="Change limits…").click()
-    field = page.get_by_label("Sandboxes", exact=True)
+    field = page.get_by_role("textbox", name="Sandboxes")
     field.fill("-1")
     expect(page.get_by_role("button", name="Save")).to_be_disabled()
     field.fill("4321")
