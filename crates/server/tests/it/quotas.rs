@@ -91,7 +91,8 @@ fn a_lifetime_bounds_timeouts() {
     set(&server, json!({"lifetime_seconds": 10}));
     server.post(&format!("/sandboxes/{id}/pause"), json!({})).is(204);
     server.post(&format!("/sandboxes/{id}/connect"), json!({"timeout": 1000})).is(201);
-    let end: jiff::Timestamp = server.get(&format!("/sandboxes/{id}")).is(200).member("endAt");
+    let end: String = server.get(&format!("/sandboxes/{id}")).is(200).member("endAt");
+    let end: jiff::Timestamp = end.parse().expect("time");
     assert!(end <= jiff::Timestamp::now() + jiff::SignedDuration::from_secs(10), "{end}");
 }
 
