@@ -181,16 +181,14 @@ impl Server {
         };
         let app = Arc::new(app);
         let limits = config.connections.limits(&config.rates);
-        let hosts = config.connections.hosts.clone();
-        let assets = Arc::new(NoAssets);
         Ok(Self {
             listener,
             address,
             tls,
             limits,
-            hosts,
+            hosts: config.connections.hosts.clone(),
             app,
-            assets,
+            assets: Arc::new(NoAssets),
             directory,
             fresh_key,
             supervisor,
