@@ -89,7 +89,7 @@ pub(super) fn show(quotas: &TeamQuotas, context: &Context) -> Result<(), crate::
         vec![state.kind.to_string(), used, limit, state.source.to_string()]
     };
     let rows: Vec<_> = quotas.quotas.iter().map(row).collect();
-    Ok(context.out.rows(&["KIND", "USED", "LIMIT", "FROM"], &rows)?)
+    context.out.rows(&["KIND", "USED", "LIMIT", "FROM"], &rows)
 }
 
 /// A limit in the form `KIND=LIMIT`.
