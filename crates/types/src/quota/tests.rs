@@ -38,7 +38,7 @@ proptest! {
     #[test]
     fn own_limits_come_first(own in limits(), plan in limits()) {
         for kind in QuotaKind::ALL {
-            prop_assert_eq!(own.or(plan).get(*kind), own.get(*kind).or(plan.get(*kind)));
+            prop_assert_eq!(own.or(plan).get(*kind), own.get(*kind).or_else(|| plan.get(*kind)));
         }
     }
 }
