@@ -80,7 +80,8 @@ impl Accounts {
                 users.insert(row.user.clone(), user);
             }
             let user = users.get(&row.user).filter(|user| user.disabled_at.is_none());
-            match user.map(|user| Session::new(&row, user.clone())).filter(|session| !session.is_over(now)) {
+            let role = store.role(&row.team, &row.user).await?;
+            match user.map(|user| Session::new(&row, user.clone(), role)).filter(|session| !session.is_over(now)) {
                 Some(session) => sessions.insert(row.hash, Arc::new(session)),
                 None => over.push(row.id),
             }
@@ -108,15 +109,27 @@ impl Accounts {
         if !self.store.take_ticket(hash, WELCOME, Timestamp::now()).await? {
             return Err(SignInError::InvalidCode);
         }
-        Ok(self.sign_in_admin(team, None, client).await?)
+        Ok(self.sign_in_admin(team, None, None, client).await?)
     }
 
-    /// Signs in the holder of an API key, which was checked. The session ends when the key is deleted.
-    pub async fn sign_in_by_key(&self, key: KeyId, team: TeamId, client: Client) -> Result<SignedIn, SignInError> {
-        Ok(self.sign_in_admin(team, Some(key), client).await?)
+    /// Signs in the holder of an API key, which was checked. The session ends when the key is deleted or expires.
+    pub async fn sign_in_by_key(
+        &self,
+        key: KeyId,
+        team: TeamId,
+        expires_at: Option<Timestamp>,
+        client: Client,
+    ) -> Result<SignedIn, SignInError> {
+        Ok(self.sign_in_admin(team, Some(key), expires_at, client).await?)
     }
 
-    async fn sign_in_admin(&self, team: TeamId, key: Option<KeyId>, client: Client) -> Result<SignedIn, store::Error> {
+    async fn sign_in_admin(
+        &self,
+        team: TeamId,
+        key: Option<KeyId>,
+        expires_at: Option<Timestamp>,
+        client: Client,
+    ) -> Result<SignedIn, store::Error> {
         let now = Timestamp::now();
         let first = User {
             id: UserId::from_random(rand::random()),
@@ -127,6 +140,7 @@ impl Accounts {
             disabled_at: None,
         };
         let user = self.store.ensure_admin(first, team.clone()).await?;
+        let role = self.store.role(&team, &user.id).await?;
         let token = token::generate();
         let row = store::Session {
             id: SessionId::from_random(rand::random()),
@@ -136,12 +150,12 @@ impl Accounts {
             key,
             created_at: now,
             last_seen_at: now,
-            expires_at: now + LONGEST,
+            expires_at: expires_at.map_or(now + LONGEST, |at| at.min(now + LONGEST)),
             address: client.address,
             agent: client.agent.map(|agent| agent.chars().take(MAX_AGENT).collect()),
         };
         self.store.insert_session(row.clone(), MAX_SESSIONS).await?;
-        let session = Arc::new(Session::new(&row, user));
+        let session = Arc::new(Session::new(&row, user, role));
         let superfluous = {
             let mut sessions = self.write();
             sessions.insert(row.hash, Arc::clone(&session));

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use cabana_store as store;
-use cabana_types::{KeyId, SessionId, TeamId};
+use cabana_types::{KeyId, Permission, Permissions, Role, SessionId, TeamId};
 use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +19,8 @@ pub struct Session {
     pub user: store::User,
     /// The team that it acts for.
     pub team: TeamId,
+    /// The user's role in the team; none if they are no member of it.
+    pub role: Option<Role>,
     /// The API key that it was signed in with.
     pub key: Option<KeyId>,
     pub created_at: Timestamp,
@@ -36,12 +38,13 @@ pub struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(row: &store::Session, user: store::User) -> Self {
+    pub(crate) fn new(row: &store::Session, user: store::User, role: Option<Role>) -> Self {
         let seen = row.last_seen_at.as_microsecond();
         Self {
             id: row.id.clone(),
             user,
             team: row.team.clone(),
+            role,
             key: row.key.clone(),
             created_at: row.created_at,
             expires_at: row.expires_at,
@@ -51,6 +54,12 @@ impl Session {
             last_seen: AtomicI64::new(seen),
             recorded: AtomicI64::new(seen),
         }
+    }
+
+    /// What the person may do in the team, and with the server. A session that was signed in with a key may do what the key may.
+    pub fn permissions(&self) -> Permissions {
+        let own = self.role.map_or(Permissions::NONE, Role::permissions);
+        if self.user.admin { own.with(Permission::Admin) } else { own }
     }
 
     /// When its last request was.

@@ -28,6 +28,10 @@ async fn world() -> World {
         suffix: "0000".into(),
         created_at: now,
         last_used_at: None,
+        scopes: cabana_types::Permissions::PLAIN_KEY,
+        expires_at: None,
+        cidrs: vec![],
+        created_by: None,
     };
     store.create_first_team(Team { id: team(), name: "default".into(), created_at: now }, key).await.expect("team");
     World { directory, store }
@@ -77,7 +81,7 @@ async fn a_session_ends_with_its_key() {
     let world = world().await;
     let accounts = Accounts::open(world.store.clone()).await.expect("accounts");
     let key = KeyId::from_random([1; 16]);
-    let by_key = accounts.sign_in_by_key(key.clone(), team(), Client::default()).await.expect("signed in");
+    let by_key = accounts.sign_in_by_key(key.clone(), team(), None, Client::default()).await.expect("signed in");
     let (code, _) = accounts.make_code().await.expect("code");
     let by_code = accounts.sign_in_by_code(code.expose(), team(), Client::default()).await.expect("signed in");
     accounts.key_removed(&key).await.expect("ended");
@@ -91,9 +95,9 @@ async fn a_user_has_a_bounded_number_of_sessions() {
     let world = world().await;
     let accounts = Accounts::open(world.store.clone()).await.expect("accounts");
     let key = KeyId::from_random([1; 16]);
-    let first = accounts.sign_in_by_key(key.clone(), team(), Client::default()).await.expect("signed in");
+    let first = accounts.sign_in_by_key(key.clone(), team(), None, Client::default()).await.expect("signed in");
     for _ in 0..100 {
-        accounts.sign_in_by_key(key.clone(), team(), Client::default()).await.expect("signed in");
+        accounts.sign_in_by_key(key.clone(), team(), None, Client::default()).await.expect("signed in");
     }
     assert!(first.session.ended.is_cancelled() && accounts.session(first.token.expose()).is_none());
     assert_eq!(accounts.sessions_of(&first.session.user.id).len(), 100);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use cabana_http::Trust;
 use cabana_types::routing::API_KEY_HEADER;
 use cabana_types::wire::{
-    ApiKey, ArchiveRequest, Check, CommitRequest, Event, ForkRequest, ForkResult, KeyName, ListedSandbox,
+    ApiKey, ArchiveRequest, Check, CommitRequest, Event, ForkRequest, ForkResult, KeyRequest, ListedSandbox,
     NetworkRequest, NetworkStatus, NewApiKey, NewSandbox, PauseRequest, ResizeRequest, Sandbox, SandboxDetail,
     SandboxLogs, SandboxState, ServerStatus, SignInCode, SnapshotInfo, SnapshotRequest, Template, TimeoutRequest,
 };
@@ -235,9 +235,9 @@ impl Client {
     }
 
     /// Creates an API key. Only this response contains it.
-    pub async fn create_key(&self, name: &str) -> Result<NewApiKey> {
+    pub async fn create_key(&self, key: &KeyRequest) -> Result<NewApiKey> {
         let action = "create an API key";
-        let body = to_json(action, &KeyName { name: name.to_owned() })?;
+        let body = to_json(action, key)?;
         self.call(action, self.request(Method::POST, "/api-keys", Some(body))?).await
     }
 

@@ -1,6 +1,6 @@
 //! Teams and API keys. Only hashes of keys are stored.
 
-use cabana_types::{KeyId, TeamId};
+use cabana_types::{ActorId, KeyId, Permissions, TeamId};
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
@@ -38,6 +38,14 @@ pub struct ApiKey {
     pub created_at: Timestamp,
     /// When it was last used, to within a minute.
     pub last_used_at: Option<Timestamp>,
+    /// What it may do.
+    pub scopes: Permissions,
+    /// From then on it is invalid.
+    pub expires_at: Option<Timestamp>,
+    /// Networks that it can be used from (`10.0.0.0/8`); none: from anywhere.
+    pub cidrs: Vec<String>,
+    /// Who made it; nobody for those that the server made, and those of earlier versions.
+    pub created_by: Option<ActorId>,
 }
 
 /// The result of removing a key.
@@ -207,8 +215,8 @@ async fn insert_team(connection: &mut SqliteConnection, team: &Team) -> Result<(
 
 async fn insert_key(connection: &mut SqliteConnection, key: &ApiKey) -> Result<(), Error> {
     sqlx::query(
-        "insert into api_keys (id, team, hash, name, prefix, suffix, created_at, last_used_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8)",
+        "insert into api_keys (id, team, hash, name, prefix, suffix, created_at, last_used_at, scopes, expires_at, cidrs, created_by)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
     )
     .bind(key.id.as_str())
     .bind(key.team.as_str())
@@ -218,6 +226,10 @@ async fn insert_key(connection: &mut SqliteConnection, key: &ApiKey) -> Result<(
     .bind(&key.suffix)
     .bind(micros(key.created_at))
     .bind(key.last_used_at.map(micros))
+    .bind(scopes_text(key.scopes))
+    .bind(key.expires_at.map(micros))
+    .bind((!key.cidrs.is_empty()).then(|| key.cidrs.join(" ")))
+    .bind(key.created_by.as_ref().map(ActorId::as_str))
     .execute(connection)
     .await
     .map_err(|e| Error::query("write an API key", e))?;
@@ -240,5 +252,28 @@ fn key(row: &SqliteRow) -> Result<ApiKey, Error> {
         suffix: row.text("suffix")?,
         created_at: row.time("created_at")?,
         last_used_at: row.time_or_none("last_used_at")?,
+        scopes: scopes(row.text_or_none("scopes")?.as_deref())?,
+        expires_at: row.time_or_none("expires_at")?,
+        cidrs: row.text_or_none("cidrs")?.iter().flat_map(|text| text.split(' ')).map(str::to_owned).collect(),
+        created_by: row.actor_or_none("created_by")?,
     })
+}
+
+/// Scopes as the column has them. Keys of E2B's form get scopes that are added later; those with a list do not.
+fn scopes_text(scopes: Permissions) -> Option<String> {
+    match scopes {
+        Permissions::PLAIN_KEY => None,
+        Permissions::ALL => Some("*".into()),
+        scopes => Some(scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(" ")),
+    }
+}
+
+fn scopes(text: Option<&str>) -> Result<Permissions, Error> {
+    match text {
+        None => Ok(Permissions::PLAIN_KEY),
+        Some("*") => Ok(Permissions::ALL),
+        Some(text) => {
+            text.split_whitespace().map(|word| word.parse().map_err(|e| Error::decode("scopes", e))).collect()
+        }
+    }
 }

@@ -2,16 +2,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use cabana_types::{TeamId, UserId};
+use cabana_types::{Role, TeamId, UserId};
 use jiff::Timestamp;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
 
 use crate::column::{Columns, micros};
 use crate::{Error, Store};
-
-/// Role of those who may do everything in a team.
-pub const OWNER: &str = "owner";
 
 /// A person.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +28,17 @@ impl Store {
         let row =
             sqlx::query("select * from users where id = $1").bind(id.as_str()).fetch_optional(self.reader()).await;
         row.map_err(|e| Error::query("read a user", e))?.as_ref().map(decode).transpose()
+    }
+
+    /// The role of a user in a team; `None` for those who are no member of it.
+    pub async fn role(&self, team: &TeamId, user: &UserId) -> Result<Option<Role>, Error> {
+        let row = sqlx::query("select role from members where team = $1 and user = $2")
+            .bind(team.as_str())
+            .bind(user.as_str())
+            .fetch_optional(self.reader())
+            .await;
+        let row = row.map_err(|e| Error::query("read a role", e))?;
+        row.map(|row| Columns(&row).word("role", |word| word.parse().ok())).transpose()
     }
 
     /// The names of keys and users, by id. Those that are gone have none.
@@ -75,7 +83,7 @@ async fn ensure_admin(connection: &mut SqliteConnection, user: User, team: &Team
     sqlx::query("insert into members (team, user, role, created_at) values ($1, $2, $3, $4)")
         .bind(team.as_str())
         .bind(user.id.as_str())
-        .bind(OWNER)
+        .bind(Role::Owner.as_str())
         .bind(micros(user.created_at))
         .execute(connection)
         .await

@@ -18,6 +18,7 @@ pub mod fact;
 pub mod guest;
 pub mod id;
 pub mod limits;
+pub mod permission;
 pub mod policy;
 pub mod quota;
 pub mod routing;
@@ -38,6 +39,7 @@ pub use id::{
     ServiceId, SessionId, TeamId, TemplateId, TurnId, UserId, WebhookId,
 };
 pub use limits::Resources;
+pub use permission::{Permission, Permissions, Role};
 pub use policy::LifecyclePolicy;
 pub use quota::QuotaKind;
 pub use secret::Secret;

@@ -71,7 +71,7 @@ pub use tag::{
     AssignTags, AssignedTags, RemoveTags, TagAssignment, TagAssignmentPage, TagCount, TagExists, TagGroup,
     TagGroupPage, TemplateTag,
 };
-pub use team::{ApiKey, KeyMask, KeyName, NewApiKey, Quota, QuotaLimit, QuotaUsage, Team};
+pub use team::{ApiKey, KeyMask, KeyName, KeyRequest, NewApiKey, Quota, QuotaLimit, QuotaUsage, Team};
 pub use template::{
     Template, TemplateAlias, TemplateBuild, TemplateNames, TemplatePage, TemplateUpdate, TemplateWithBuilds,
 };

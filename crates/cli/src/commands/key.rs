@@ -1,17 +1,19 @@
 //! `cabana key`: manages the team's API keys.
 
-use cabana_types::KeyId;
-use cabana_types::wire::ApiKey;
-use jiff::Timestamp;
+use cabana_types::wire::{ApiKey, KeyRequest};
+use cabana_types::{KeyId, Permission};
+use jiff::{SignedDuration, Timestamp};
 
-use crate::amount::relative;
+use crate::amount::{parse_seconds, relative};
 use crate::commands::{Context, each};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 
 const CREATE_EXAMPLES: &str = "\
 Examples:
   cabana key create laptop
   export E2B_API_KEY=$(cabana key create ci)
+  cabana key create monitor --scope sandboxes:read --scope usage:read
+  cabana key create contractor --expires 12h --cidr 10.0.0.0/8
 
 Prints the key. It is shown only once: the server stores only its hash.";
 
@@ -39,6 +41,15 @@ pub(crate) enum Command {
         /// Name of the key
         #[arg(value_name = "NAME")]
         name: String,
+        /// What it may do, such as sandboxes:read; repeatable. Without it, everything but members and admin
+        #[arg(long = "scope", value_name = "SCOPE", value_parser = parse_scope)]
+        scopes: Vec<Permission>,
+        /// Time after which it is invalid, such as 12h
+        #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
+        expires: Option<i64>,
+        /// Network that it can be used from, such as 10.0.0.0/8; repeatable
+        #[arg(long = "cidr", value_name = "NETWORK")]
+        cidrs: Vec<String>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -63,8 +74,14 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
     let client = context.client()?;
     let out = &context.out;
     match command {
-        Command::Create { name, json } => {
-            let made = client.create_key(&name).await?;
+        Command::Create { name, scopes, expires, cidrs, json } => {
+            let request = KeyRequest {
+                name,
+                scopes: (!scopes.is_empty()).then_some(scopes),
+                expires_at: expires.map(expiry).transpose()?,
+                cidrs: (!cidrs.is_empty()).then_some(cidrs),
+            };
+            let made = client.create_key(&request).await?;
             if json {
                 out.json(&made)?;
             } else {
@@ -89,6 +106,15 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         }
     }
     Ok(0)
+}
+
+fn expiry(seconds: i64) -> Result<Timestamp, Failure> {
+    let at = Timestamp::now().checked_add(SignedDuration::from_secs(seconds));
+    at.map_err(|_| Failure::user_error("--expires is too far away"))
+}
+
+fn parse_scope(text: &str) -> Result<Permission, String> {
+    text.parse().map_err(|error: cabana_types::permission::UnknownName| error.to_string())
 }
 
 fn parse_id(text: &str) -> Result<KeyId, String> {

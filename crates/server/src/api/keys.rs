@@ -6,14 +6,16 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use cabana_store::{ApiKey as Row, KeyRemoval};
+use cabana_types::address::Prefix;
 use cabana_types::limits::MAX_NAME_BYTES;
-use cabana_types::wire::{ApiKey, KeyMask, KeyName, NewApiKey};
-use cabana_types::{ErrorCode, KeyId};
+use cabana_types::wire::{ApiKey, KeyMask, KeyName, KeyRequest, NewApiKey};
+use cabana_types::{ErrorCode, KeyId, Permissions};
 use http::StatusCode;
+use jiff::Timestamp;
 
 use super::App;
 use super::body::Body;
-use crate::auth::{Caller, KEY_LENGTH, KEY_PREFIX, MAX_KEYS};
+use crate::auth::{Caller, KEY_LENGTH, KEY_PREFIX, MAX_KEYS, NewKey};
 use crate::error::{ApiError, short};
 
 /// List the team's API keys.
@@ -30,18 +32,18 @@ pub(super) async fn list_keys(
     Ok(Json(keys.collect()))
 }
 
-/// Create an API key for the team.
-#[utoipa::path(post, path = "/api-keys", tag = "teams", request_body = KeyName,
+/// Create an API key for the team. It may do at most what its maker may.
+#[utoipa::path(post, path = "/api-keys", tag = "teams", request_body = KeyRequest,
     responses((status = 201, description = "The key, which is shown only once", body = NewApiKey)))]
 pub(super) async fn create_key(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
-    Body(request): Body<KeyName>,
+    Body(request): Body<KeyRequest>,
 ) -> Result<(StatusCode, Json<NewApiKey>), ApiError> {
-    let name = check_name(&request.name)?.to_owned();
+    let new = new_key(&caller, request)?;
     let task = {
         let app = Arc::clone(&app);
-        async move { app.keys.create(&app.store, &caller.team, &name).await }
+        async move { app.keys.create(&app.store, &caller.team, &new).await }
     };
     // To its end, or the store could have a key that is not valid until the next start.
     match app.run_to_end(task).await.unwrap_or(Err(cabana_store::Error::Closed))? {
@@ -99,6 +101,41 @@ pub(super) async fn delete_key(
     }
 }
 
+/// Networks that one key can be for.
+const MAX_CIDRS: usize = 100;
+
+/// Checks what a key is to be.
+fn new_key(caller: &Caller, request: KeyRequest) -> Result<NewKey, ApiError> {
+    let name = check_name(&request.name)?.to_owned();
+    let scopes = match request.scopes {
+        None => caller.permissions.and(Permissions::PLAIN_KEY),
+        Some(scopes) => scopes.into_iter().collect(),
+    };
+    if scopes.is_empty() {
+        return Err(ApiError::invalid("scopes names none; leave it out for everything that a key can usually do"));
+    }
+    let beyond = scopes.beyond(caller.permissions);
+    if !beyond.is_empty() {
+        let text = format!("A key cannot do more than its maker, who has no permission for: {beyond}");
+        return Err(ApiError::new(ErrorCode::Forbidden, text));
+    }
+    if request.expires_at.is_some_and(|at| at <= Timestamp::now()) {
+        return Err(ApiError::invalid("expiresAt is in the past"));
+    }
+    let cidrs = request.cidrs.unwrap_or_default();
+    if cidrs.len() > MAX_CIDRS {
+        return Err(ApiError::invalid(format!("cidrs names more than {MAX_CIDRS} networks")));
+    }
+    let network = |text: &String| -> Result<Prefix, ApiError> {
+        let text = text.trim();
+        text.parse().map_err(|_| {
+            ApiError::invalid(format!("cidrs: {:?} is no network; write 10.0.0.0/8, or one address", short(text)))
+        })
+    };
+    let cidrs = cidrs.iter().map(network).collect::<Result<_, _>>()?;
+    Ok(NewKey { name, scopes, expires_at: request.expires_at, cidrs, created_by: Some(caller.actor.clone()) })
+}
+
 fn named(id: Result<Path<String>, PathRejection>) -> Result<KeyId, ApiError> {
     let Path(text) = id.map_err(|_| ApiError::invalid("The path is not well formed"))?;
     // A malformed id is treated like one that does not exist.
@@ -133,5 +170,9 @@ fn shown(key: Row) -> ApiKey {
         created_at: key.created_at,
         created_by: None,
         last_used: key.last_used_at,
+        scopes: key.scopes.into(),
+        expires_at: key.expires_at,
+        cidrs: key.cidrs,
+        creator_id: key.created_by.map(|by| by.as_str().to_owned()),
     }
 }

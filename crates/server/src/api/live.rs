@@ -50,7 +50,7 @@ pub(super) async fn live(
         .max_frame_size(MAX_FRAME)
         .read_buffer_size(READ_BUFFER)
         .write_buffer_size(WRITE_BUFFER);
-    Ok(upgrade.on_upgrade(move |socket| socket::serve(app, caller.team, member, peer, socket)))
+    Ok(upgrade.on_upgrade(move |socket| socket::serve(app, caller, member, peer, socket)))
 }
 
 /// The request does not ask for a WebSocket, or not over HTTP/1.1. Browsers use HTTP/1.1 for WebSockets, as HTTP/2 does not

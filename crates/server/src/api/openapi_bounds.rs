@@ -204,6 +204,7 @@ const MEMBERS: &[(&str, &str, Bound)] = &[
     ("NewModelProvider", "name", ShortLike("^[a-z0-9-]+$", MAX_PROVIDER)),
     ("NewModelProvider", "kind", OneOf(&["openai", "anthropic"])),
     ("NewModelProvider", "baseUrl", Like("^https://[^@?#]+$")),
+    ("KeyRequest", "name", ShortLike(r"^[^\u0000-\u001f\u007f-\u009f]+$", MAX_NAME_BYTES)),
     ("KeyName", "name", ShortLike(r"^[^\u0000-\u001f\u007f-\u009f]+$", MAX_NAME_BYTES)),
 ];
 

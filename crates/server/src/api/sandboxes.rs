@@ -12,7 +12,7 @@ use cabana_types::sandbox::{self, EndCause, Kept};
 use cabana_types::wire::{
     CreatorKind, ListedSandbox, NewSandbox, Sandbox, SandboxCreator, SandboxDetail, SandboxLifecycle, SandboxState,
 };
-use cabana_types::{ErrorCode, LifecyclePolicy};
+use cabana_types::{ErrorCode, LifecyclePolicy, Permission};
 use http::StatusCode;
 
 use super::App;
@@ -80,7 +80,12 @@ pub(super) async fn get_sandbox(
     SandboxRef(id): SandboxRef,
 ) -> Result<Json<SandboxDetail>, ApiError> {
     let row = app.find_usable(&caller.team, &id).await?;
-    Ok(Json(app.detail(row).await?))
+    let mut detail = app.detail(row).await?;
+    if !caller.permissions.has(Permission::Tools) {
+        // With it a client could work inside of the sandbox.
+        detail.envd_access_token = None;
+    }
+    Ok(Json(detail))
 }
 
 /// Everything that is still known about a sandbox that has failed or ended.

@@ -55,12 +55,14 @@ pub(super) async fn welcome(State(app): State<Arc<App>>, request: Request<Body>)
 pub(super) async fn sign_in(State(app): State<Arc<App>>, request: Request<Body>) -> Result<Response, ApiError> {
     let (own, client, request) = begin(&app, request)?;
     let SignInRequest { api_key } = body::parse(&body::bytes(request, MAX_API_BODY_BYTES).await?)?;
-    let (key, team) = app.keys.owner(api_key.expose()).ok_or_else(|| {
+    let address = client.address.as_ref().and_then(|address| address.parse().ok());
+    let known = app.keys.known(api_key.expose(), address)?.ok_or_else(|| {
         ApiError::new(ErrorCode::Unauthorized, "The API key is not valid on this server; check that it is complete")
     })?;
     let task = {
         let app = Arc::clone(&app);
-        async move { app.accounts.sign_in_by_key(key, team, client).await }
+        let (key, team, until) = (known.id.clone(), known.team.clone(), known.expires_at);
+        async move { app.accounts.sign_in_by_key(key, team, until, client).await }
     };
     finish(&app, &own, task).await
 }
@@ -109,7 +111,8 @@ pub(super) async fn list_sessions(
         address: session.address.clone(),
         agent: session.agent.clone(),
     };
-    Ok(Json(app.accounts.sessions_of(&current.user.id).into_iter().map(listed).collect()))
+    let own = app.accounts.sessions_of(&current.user.id).into_iter().filter(|session| is_own(current, session));
+    Ok(Json(own.map(listed).collect()))
 }
 
 /// End another session of the person who is signed in.
@@ -187,7 +190,11 @@ async fn finish(
 }
 
 async fn end(app: &Arc<App>, caller: &Caller, id: SessionId) -> Result<(), ApiError> {
-    let user = own(caller)?.user.id.clone();
+    let current = own(caller)?;
+    let user = current.user.id.clone();
+    if !app.accounts.sessions_of(&user).iter().any(|session| session.id == id && is_own(current, session)) {
+        return Err(no_session(id.as_str()));
+    }
     let task = {
         let (app, id) = (Arc::clone(app), id.clone());
         async move { app.accounts.sign_out(&user, &id).await }
@@ -196,6 +203,11 @@ async fn end(app: &Arc<App>, caller: &Caller, id: SessionId) -> Result<(), ApiEr
         true => Ok(()),
         false => Err(no_session(id.as_str())),
     }
+}
+
+/// Whether a session may see and end another one of its user. Who has signed in with a key has no more than the key.
+fn is_own(current: &Session, other: &Session) -> bool {
+    current.key.is_none() || current.key == other.key
 }
 
 /// The session of a request. Programs with a key have none.

@@ -1,13 +1,15 @@
 //! API keys. A key is looked up by its SHA-256, so that the time of a lookup reveals nothing about the key.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use cabana_store::{ApiKey, KeyRemoval, Store, Team};
+use cabana_types::address::Prefix;
 use cabana_types::routing::API_KEY_HEADER;
-use cabana_types::{ErrorCode, KeyId, Secret, TeamId};
+use cabana_types::{ActorId, ErrorCode, KeyId, Permissions, Secret, TeamId};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use jiff::Timestamp;
@@ -32,12 +34,60 @@ pub struct Keys {
     known: RwLock<HashMap<[u8; 32], Arc<Known>>>,
 }
 
+/// What a key is to be.
+#[derive(Debug, Clone)]
+pub(crate) struct NewKey {
+    pub(crate) name: String,
+    pub(crate) scopes: Permissions,
+    pub(crate) expires_at: Option<Timestamp>,
+    /// Networks that it can be used from; none: from anywhere.
+    pub(crate) cidrs: Vec<Prefix>,
+    pub(crate) created_by: Option<ActorId>,
+}
+
+impl NewKey {
+    /// A key of the operator.
+    fn unlimited(name: &str) -> Self {
+        Self { name: name.into(), scopes: Permissions::ALL, expires_at: None, cidrs: vec![], created_by: None }
+    }
+}
+
+/// A valid key.
 #[derive(Debug)]
-struct Known {
-    id: KeyId,
-    team: TeamId,
+pub(crate) struct Known {
+    pub(crate) id: KeyId,
+    pub(crate) team: TeamId,
+    pub(crate) scopes: Permissions,
+    pub(crate) expires_at: Option<Timestamp>,
+    cidrs: Vec<Prefix>,
     /// Microseconds since 1970 of the last use that is not in the store yet; 0 for none.
     used: AtomicI64,
+}
+
+impl Known {
+    /// Refuses a key that has expired, or one that is used from a network that it is not for.
+    fn check(&self, client: Option<IpAddr>) -> Result<(), ApiError> {
+        if self.is_expired() {
+            let at = self.expires_at.map(|at| at.to_string()).unwrap_or_default();
+            return Err(ApiError::new(
+                ErrorCode::Unauthorized,
+                format!("The API key expired at {at}; create another one"),
+            ));
+        }
+        let client = client.map(|address| address.to_canonical());
+        if self.cidrs.is_empty() || client.is_some_and(|client| self.cidrs.iter().any(|cidr| cidr.contains(client))) {
+            return Ok(());
+        }
+        let from = client.map_or("an unknown address".to_owned(), |client| client.to_string());
+        Err(ApiError::new(
+            ErrorCode::Forbidden,
+            format!("The API key cannot be used from {from}; it is for other networks"),
+        ))
+    }
+
+    fn is_expired(&self) -> bool {
+        self.expires_at.is_some_and(|at| at <= Timestamp::now())
+    }
 }
 
 impl Keys {
@@ -50,14 +100,14 @@ impl Keys {
         match teams.first() {
             None => {
                 let team = Team { id: first_team(), name: FIRST_TEAM.into(), created_at: Timestamp::now() };
-                let (key, secret) = generate(&team.id, "first");
+                let (key, secret) = generate(&team.id, &NewKey::unlimited("first"));
                 // The file first: after a crash in between there is no team yet, and the next start creates another key.
                 data_dir::write_secret(key_file, &secret)?;
                 store.create_first_team(team, key).await?;
                 fresh = Some(secret);
             }
             Some(team) if !holds_key(store, key_file).await? => {
-                let (key, secret) = generate(&team.id, "local");
+                let (key, secret) = generate(&team.id, &NewKey::unlimited("local"));
                 data_dir::write_secret(key_file, &secret)?;
                 store.add_key(key).await?;
                 fresh = Some(secret);
@@ -71,13 +121,13 @@ impl Keys {
     }
 
     /// Creates a key for a team; `None` if the team has too many.
-    pub async fn create(
+    pub(crate) async fn create(
         &self,
         store: &Store,
         team: &TeamId,
-        name: &str,
+        new: &NewKey,
     ) -> Result<Option<(ApiKey, Secret)>, cabana_store::Error> {
-        let (key, secret) = generate(team, name);
+        let (key, secret) = generate(team, new);
         if !store.add_key_within(key.clone(), MAX_KEYS).await? {
             return Ok(None);
         }
@@ -104,12 +154,16 @@ impl Keys {
     }
 
     fn insert(&self, key: ApiKey) {
-        let known = Known { id: key.id, team: key.team, used: AtomicI64::new(0) };
+        let cidrs: Vec<Prefix> = key.cidrs.iter().filter_map(|cidr| cidr.parse().ok()).collect();
+        // Of networks that cannot be read, none is allowed rather than all.
+        let expires_at = if cidrs.len() == key.cidrs.len() { key.expires_at } else { Some(Timestamp::MIN) };
+        let known =
+            Known { id: key.id, team: key.team, scopes: key.scopes, expires_at, cidrs, used: AtomicI64::new(0) };
         self.known.write().unwrap_or_else(PoisonError::into_inner).insert(key.hash, Arc::new(known));
     }
 
     /// Authenticates a request by its headers.
-    pub fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+    pub fn caller(&self, headers: &HeaderMap, client: Option<IpAddr>) -> Result<Caller, ApiError> {
         let Some(text) = key_in(headers) else {
             return Err(ApiError::new(
                 ErrorCode::Unauthorized,
@@ -117,17 +171,31 @@ impl Keys {
                  `key` of the data directory",
             ));
         };
-        self.find(text).map(|known| Caller::by_key(known.team.clone(), known.id.clone(), Secret::new(text))).ok_or_else(|| {
+        let known = self.find(text).ok_or_else(|| {
             ApiError::new(
                 ErrorCode::Unauthorized,
                 "The API key is not valid on this server; check E2B_API_KEY, and that E2B_API_URL names the server that made it",
             )
-        })
+        })?;
+        known.check(client)?;
+        Ok(Caller::by_key(known.team.clone(), known.id.clone(), known.scopes, Secret::new(text)))
     }
 
-    /// The id and the team of a key.
-    pub(crate) fn owner(&self, key: &str) -> Option<(KeyId, TeamId)> {
-        self.find(key.trim()).map(|known| (known.id.clone(), known.team.clone()))
+    /// A key that a client may use now; `None` if there is no such key.
+    pub(crate) fn known(&self, key: &str, client: Option<IpAddr>) -> Result<Option<Arc<Known>>, ApiError> {
+        let known = self.find(key.trim());
+        known.as_ref().map_or(Ok(()), |known| known.check(client))?;
+        Ok(known)
+    }
+
+    /// What a session that was signed in with a key may do now.
+    pub(super) fn scopes_of(&self, key: &KeyId, client: Option<IpAddr>) -> Result<Permissions, ApiError> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = known.values().find(|known| known.id == *key);
+        let over = || ApiError::new(ErrorCode::Unauthorized, "The session is over; sign in again");
+        let known = known.ok_or_else(over)?;
+        known.check(client)?;
+        Ok(known.scopes)
     }
 
     fn find(&self, key: &str) -> Option<Arc<Known>> {
@@ -141,6 +209,12 @@ impl Keys {
     pub fn is_key(&self, text: &str) -> bool {
         text.len() <= MAX_KEY_BYTES
             && self.known.read().unwrap_or_else(PoisonError::into_inner).contains_key(&hash(text))
+    }
+
+    /// Whether a text is a key that has not expired.
+    pub fn is_usable(&self, text: &str) -> bool {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        text.len() <= MAX_KEY_BYTES && known.get(&hash(text)).is_some_and(|known| !known.is_expired())
     }
 
     /// The keys that were used since the last call, and when.
@@ -186,7 +260,7 @@ async fn holds_key(store: &Store, key_file: &Path) -> Result<bool, Error> {
 }
 
 /// Generates a key in E2B's form.
-fn generate(team: &TeamId, name: &str) -> (ApiKey, Secret) {
+fn generate(team: &TeamId, new: &NewKey) -> (ApiKey, Secret) {
     let random: [u8; 20] = rand::random();
     let hex: String = random.iter().map(|b| format!("{b:02x}")).collect();
     let text = format!("{KEY_PREFIX}{hex}");
@@ -194,11 +268,15 @@ fn generate(team: &TeamId, name: &str) -> (ApiKey, Secret) {
         id: KeyId::from_random(rand::random()),
         team: team.clone(),
         hash: hash(&text),
-        name: name.into(),
+        name: new.name.clone(),
         prefix: text[..6].into(),
         suffix: text[text.len() - 4..].into(),
         created_at: Timestamp::now(),
         last_used_at: None,
+        scopes: new.scopes,
+        expires_at: new.expires_at,
+        cidrs: new.cidrs.iter().map(ToString::to_string).collect(),
+        created_by: new.created_by.clone(),
     };
     (key, Secret::new(text))
 }
@@ -222,8 +300,32 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_for_their_time_and_networks() {
+        let at = |seconds| Some(Timestamp::now() + jiff::SignedDuration::from_secs(seconds));
+        let known = |expires_at, cidrs: &[&str]| Known {
+            id: KeyId::from_random([1; 16]),
+            team: first_team(),
+            scopes: Permissions::NONE,
+            expires_at,
+            cidrs: cidrs.iter().map(|cidr| cidr.parse().expect("network")).collect(),
+            used: AtomicI64::new(0),
+        };
+        let code = |known: &Known, client: &str| known.check(client.parse().ok()).err().map(|error| error.code());
+        assert_eq!(code(&known(None, &[]), "8.8.8.8"), None);
+        assert_eq!(code(&known(at(60), &[]), ""), None);
+        assert_eq!(code(&known(at(-1), &[]), "8.8.8.8"), Some(ErrorCode::Unauthorized));
+        let local = known(None, &["10.0.0.0/8", "fd00::/8"]);
+        for inside in ["10.1.2.3", "fd00::1", "::ffff:10.1.2.3"] {
+            assert_eq!(code(&local, inside), None, "{inside}");
+        }
+        for outside in ["11.0.0.1", "::1", "::ffff:11.0.0.1", ""] {
+            assert_eq!(code(&local, outside), Some(ErrorCode::Forbidden), "{outside}");
+        }
+    }
+
+    #[test]
     fn made_keys_have_e2bs_form() {
-        let (key, secret) = generate(&first_team(), "n");
+        let (key, secret) = generate(&first_team(), &NewKey::unlimited("n"));
         let text = secret.expose();
         assert_eq!(text.len(), 44);
         assert!(text.starts_with("e2b_") && text[4..].bytes().all(|b| b.is_ascii_hexdigit()));

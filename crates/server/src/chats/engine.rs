@@ -8,7 +8,7 @@ use cabana_store::{ChatChange, ChatRow, TurnRow};
 use cabana_types::chat::{MAX_RUNNING, Role};
 use cabana_types::error::chain;
 use cabana_types::turn::{self, CallFacts, Facts, Last, Step, TurnState};
-use cabana_types::{ActorId, ChatId, MessageId, QuotaKind, TeamId, TurnId};
+use cabana_types::{ActorId, ChatId, MessageId, Permissions, QuotaKind, TeamId, TurnId};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -176,7 +176,8 @@ async fn next_turn(app: &Arc<App>, id: &ChatId, stopping: &CancellationToken) ->
 pub(crate) fn caller(chat: &ChatRow) -> Caller {
     let actor = chat.created_by.clone();
     let actor = actor.unwrap_or_else(|| ActorId::User(cabana_types::UserId::from_random([0; 20])));
-    Caller { team: chat.team.clone(), actor, secret: None, session: None }
+    // What turns do is a matter of the permission for chats.
+    Caller { team: chat.team.clone(), actor, permissions: Permissions::PLAIN_KEY, secret: None, session: None }
 }
 
 impl Work {

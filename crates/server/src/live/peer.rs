@@ -97,9 +97,9 @@ impl Peer {
         }
     }
 
-    /// Whether the key of the caller still exists. To be asked from time to time.
+    /// Whether the key of the caller still exists and has not expired. To be asked from time to time.
     pub(crate) fn is_allowed(&self) -> bool {
-        self.key.as_ref().is_none_or(|key| self.app.keys.is_key(key.expose()))
+        self.key.as_ref().is_none_or(|key| self.app.keys.is_usable(key.expose()))
     }
 }
 

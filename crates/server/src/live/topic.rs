@@ -1,6 +1,6 @@
 //! What a socket can subscribe to.
 
-use cabana_types::{BuildId, ChatId, SandboxId, ServiceId};
+use cabana_types::{BuildId, ChatId, Permission, SandboxId, ServiceId};
 
 /// Bytes of a topic's name.
 const MAX_NAME: usize = 300;
@@ -27,6 +27,15 @@ pub(crate) enum Topic {
 }
 
 impl Topic {
+    /// What a caller needs to subscribe to it.
+    pub(crate) fn needs(&self) -> Permission {
+        match self {
+            Self::Sandboxes | Self::Sandbox(_) | Self::Service(_) | Self::Server => Permission::SandboxesRead,
+            Self::Templates | Self::Build { .. } => Permission::TemplatesRead,
+            Self::Chats | Self::Chat(_) => Permission::Chats,
+        }
+    }
+
     /// Reads a name; `None` if there is no such topic. Whether the team has what it names is not known here.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         if name.len() > MAX_NAME {

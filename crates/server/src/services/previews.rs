@@ -7,6 +7,7 @@ use cabana_accounts::Session;
 use cabana_edge::preview::{Entered, Preview, PreviewAsset, Previews, ServiceStatus, Visitor};
 use cabana_edge::{ResumeError, Route};
 use cabana_store::GrantKind;
+use cabana_types::Permission;
 use cabana_types::error::chain;
 use cabana_types::service::{Access, ServiceState, is_grant_label};
 use cabana_types::{GrantId, SandboxId};
@@ -81,9 +82,11 @@ impl Previews for AppPreviews {
     }
 
     fn by_key(&self, preview: &Arc<Preview>, key: &str) -> Option<Visitor> {
-        let (_, team) = self.app.keys.owner(key)?;
+        // Where the client is is not known here: a key for some networks only does not count.
+        let known = self.app.keys.known(key, None).ok().flatten()?;
+        known.scopes.has(Permission::SandboxesRead).then_some(())?;
         let visitor = Visitor { preview: Arc::clone(preview), member: true, console: None, until: vec![], grant: None };
-        (team == preview.team).then_some(visitor)
+        (known.team == preview.team).then_some(visitor)
     }
 
     fn enter(&self, preview: &Preview, ticket: &str) -> Option<Entered> {

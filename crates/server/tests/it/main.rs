@@ -31,6 +31,7 @@ mod readiness;
 mod reading;
 mod receiver;
 mod restart;
+mod scopes;
 mod secrets;
 mod server;
 mod sessions;

@@ -130,7 +130,7 @@ fn the_checks_of_the_machine_are_for_the_operator() {
         assert!(["ok", "warning", "failed"].contains(&state) && !check["message"].is_null(), "{check}");
         assert_eq!(state == "ok", check["hint"].is_null(), "{check}");
     }
-    as_other(&server, "GET", "/status/doctor", None).error(404, "route_not_found");
+    as_other(&server, "GET", "/status/doctor", None).error(403, "forbidden");
 }
 
 #[test]

@@ -34,6 +34,10 @@ pub(crate) fn with_another_team() -> TestServer {
             suffix: "6789".into(),
             created_at: Timestamp::now(),
             last_used_at: None,
+            scopes: cabana_types::Permissions::PLAIN_KEY,
+            expires_at: None,
+            cidrs: vec![],
+            created_by: None,
         };
         store.add_team(team).await.expect("team");
         store.add_key(key).await.expect("key");

@@ -73,6 +73,10 @@ fn key(n: u8) -> ApiKey {
         suffix: "abcd".into(),
         created_at: at(i64::from(n)),
         last_used_at: None,
+        scopes: cabana_types::Permissions::PLAIN_KEY,
+        expires_at: None,
+        cidrs: vec![],
+        created_by: None,
     }
 }
 

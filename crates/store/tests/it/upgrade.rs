@@ -49,3 +49,32 @@ async fn state(store: &Store, id: &str) -> State {
     let id: SandboxId = id.parse().expect("an id");
     store.sandbox(&id).await.expect("a query").expect("a sandbox").state
 }
+
+#[tokio::test]
+async fn keys_of_earlier_versions_keep_what_they_could_do() {
+    use sqlx::Connection as _;
+    let dir = tempfile::tempdir().expect("directory");
+    let (old, path) = (dir.path().join("migrations"), dir.path().join("cabana.db"));
+    std::fs::create_dir(&old).expect("directory");
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations")).expect("migrations") {
+        let entry = entry.expect("entry");
+        if entry.file_name().to_str().is_some_and(|name| name < "0017") {
+            std::fs::copy(entry.path(), old.join(entry.file_name())).expect("copy");
+        }
+    }
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).create_if_missing(true);
+    let mut connection = sqlx::SqliteConnection::connect_with(&options).await.expect("connect");
+    sqlx::migrate::Migrator::new(old).await.expect("migrations").run(&mut connection).await.expect("earlier version");
+    let rows = "insert into teams (id, name, created_at) values ('default', 'default', 1), ('other', 'other', 2);
+         insert into api_keys (id, team, hash, name, prefix, suffix, created_at) values
+         ('01010101-0101-4101-8101-010101010101', 'default', randomblob(32), 'first', 'e2b_', 'abcd', 1),
+         ('02020202-0202-4202-8202-020202020202', 'other', randomblob(32), 'other', 'e2b_', 'abcd', 2)";
+    sqlx::raw_sql(rows).execute(&mut connection).await.expect("rows");
+    connection.close().await.expect("close");
+    let store = cabana_store::Store::open(&path).await.expect("open");
+    let keys = store.keys().await.expect("keys");
+    let scopes: Vec<_> = keys.iter().map(|key| key.scopes).collect();
+    assert_eq!(scopes, [cabana_types::Permissions::ALL, cabana_types::Permissions::PLAIN_KEY]);
+    assert!(keys.iter().all(|key| key.expires_at.is_none() && key.cidrs.is_empty() && key.created_by.is_none()));
+    store.close().await;
+}

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{KeyId, Secret};
+use crate::{KeyId, Permission, Secret};
 
 /// A team, as `GET /teams` shows it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -65,7 +65,26 @@ pub struct QuotaUsage {
     pub concurrent_ram_mb: u64,
 }
 
-/// Body of `POST /api-keys` and `PATCH /api-keys/{id}`.
+/// Body of `POST /api-keys`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct KeyRequest {
+    /// What to call the key.
+    pub name: String,
+    /// What it may do: at most what its maker may. Without them, everything but `members` and `admin`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scopes: Option<Vec<Permission>>,
+    /// From then on it is invalid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub expires_at: Option<Timestamp>,
+    /// Networks that it can be used from, such as `10.0.0.0/8`; without them, from anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cidrs: Option<Vec<String>>,
+}
+
+/// Body of `PATCH /api-keys/{id}`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KeyName {
@@ -110,6 +129,19 @@ pub struct ApiKey {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub last_used: Option<Timestamp>,
+    /// What it may do.
+    #[serde(default)]
+    pub scopes: Vec<Permission>,
+    /// From then on it is invalid; null: never.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
+    pub expires_at: Option<Timestamp>,
+    /// Networks that it can be used from; empty: from anywhere.
+    #[serde(default)]
+    pub cidrs: Vec<String>,
+    /// Id of the user or the API key that made it.
+    #[serde(default, rename = "creatorID")]
+    pub creator_id: Option<String>,
 }
 
 /// A new API key: the one time that the key itself is shown.

@@ -14,6 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::client_frame::{self, ClientFrame};
 use crate::api::{App, build_logs, server};
+use crate::auth::Caller;
 use crate::chats::Watcher;
 use crate::chats::event::Published;
 use crate::error::{ApiError, short};
@@ -26,12 +27,13 @@ const LOG_LINES: u32 = 100;
 const SERVER: &str = "server";
 
 /// Serves a socket to its end.
-pub(super) async fn serve(app: Arc<App>, team: TeamId, member: Member, peer: Peer, socket: WebSocket) {
+pub(super) async fn serve(app: Arc<App>, caller: Caller, member: Member, peer: Peer, socket: WebSocket) {
     let (sink, mut stream) = socket.split();
     let sender = Sender { sink, peer: &peer };
     let mut session = Session {
         app,
-        team,
+        team: caller.team.clone(),
+        caller,
         member: &member,
         sender,
         builds: HashMap::new(),
@@ -74,6 +76,7 @@ pub(super) async fn serve(app: Arc<App>, team: TeamId, member: Member, peer: Pee
 struct Session<'a> {
     app: Arc<App>,
     team: TeamId,
+    caller: Caller,
     member: &'a Member,
     sender: Sender<'a>,
     /// The builds that are followed, by topic.
@@ -145,6 +148,7 @@ impl Session<'_> {
         if after.is_some() && !matches!(topic, Topic::Build { .. } | Topic::Chat(_)) {
             return Err(Refusal::Say("`after` is for topics of builds and chats".to_owned()));
         }
+        self.caller.require(topic.needs())?;
         let (mut followed, mut watched) = (None, None);
         match &topic {
             Topic::Sandbox(id) => drop(self.app.find_sandbox(&self.team, id).await?),

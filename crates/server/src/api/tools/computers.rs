@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use cabana_agent::computer::{Computer, ComputerError, Computers, LifecycleDone};
 use cabana_store::{Group, Order, Sandbox, SandboxQuery};
 use cabana_types::tool::ToolErrorCode;
-use cabana_types::{ErrorCode, SandboxId};
+use cabana_types::{ErrorCode, Permission, SandboxId};
 use serde_json::Value;
 
 use super::download::Links;
@@ -68,6 +68,11 @@ impl SandboxComputers {
         Ok(found.into_iter().next())
     }
 
+    /// Tools reach beyond the sandbox they are for: what they do there needs the permission of the route that does the same.
+    fn require(&self, permission: Permission) -> Result<(), ComputerError> {
+        self.caller.require(permission).map_err(failed)
+    }
+
     /// Enters a sandbox as the edge does: resumed if it is paused, and not paused as long as the call uses it.
     async fn enter(&self, row: Sandbox) -> Result<SandboxComputer, ComputerError> {
         let app = &self.app;
@@ -96,12 +101,17 @@ impl Computers for SandboxComputers {
         let row = match (sandbox.filter(|name| *name != "main"), &self.default) {
             (Some(named), _) => self.row(named).await?,
             (None, Some(id)) => self.app.find_usable(&self.caller.team, id).await.map_err(failed)?,
-            (None, None) => lifecycle::own_sandbox(self).await?,
+            (None, None) => {
+                self.require(Permission::SandboxesWrite)?;
+                lifecycle::own_sandbox(self).await?
+            }
         };
         Ok(Arc::new(self.enter(row).await?))
     }
 
     async fn lifecycle(&self, tool: &'static str, arguments: Value) -> Result<LifecycleDone, ComputerError> {
+        let reads = matches!(tool, "sandbox_list" | "sandbox_info");
+        self.require(if reads { Permission::SandboxesRead } else { Permission::SandboxesWrite })?;
         lifecycle::run(self, tool, arguments).await
     }
 
@@ -111,6 +121,7 @@ impl Computers for SandboxComputers {
         tool: &'static str,
         arguments: Value,
     ) -> Result<LifecycleDone, ComputerError> {
+        self.require(Permission::ServicesPublish)?;
         services::run(self, sandbox, tool, arguments).await
     }
 }
