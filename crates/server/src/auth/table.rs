@@ -63,6 +63,12 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("GET", "/teams/{teamID}/metrics", one(UsageRead)),
     ("GET", "/teams/{teamID}/metrics/max", one(UsageRead)),
     ("GET", "/sandboxes/quota", one(UsageRead)),
+    ("GET", "/quotas", one(UsageRead)),
+    // Limits of all teams.
+    ("GET PUT DELETE", "/admin/teams/{teamID}/quotas", one(Admin)),
+    ("PUT", "/admin/teams/{teamID}/plan", one(Admin)),
+    ("GET", "/admin/plans", one(Admin)),
+    ("GET PUT DELETE", "/admin/plans/{planID}", one(Admin)),
     // Sandboxes.
     ("GET", "/sandboxes", one(SandboxesRead)),
     ("GET", "/v2/sandboxes", one(SandboxesRead)),

@@ -87,11 +87,10 @@ fn no_key_makes_a_key_that_may_do_more() {
 #[test]
 fn keys_are_for_their_time_and_networks() {
     let server = TestServer::start();
-    let near = made(&server, json!({"name": "near", "cidrs": ["127.0.0.0/8", "::1"]}));
     let far = made(&server, json!({"name": "far", "cidrs": ["10.0.0.0/8"]}));
-    with_key(&server, &near, "GET", "/teams", &json!({})).is(200);
+    // Clients of this machine have no address of their own: they may be a proxy. Addresses are compared in a unit test.
     let message = with_key(&server, &far, "GET", "/teams", &json!({})).error(403, "forbidden");
-    assert!(message.contains("cannot be used from 127.0.0.1"), "{message}");
+    assert!(message.contains("cannot be used from an unknown address"), "{message}");
     let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(2);
     let short = made(&server, json!({"name": "short", "expiresAt": soon.to_string()}));
     with_key(&server, &short, "GET", "/teams", &json!({})).is(200);
