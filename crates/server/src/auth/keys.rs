@@ -78,7 +78,7 @@ impl Known {
         if self.cidrs.is_empty() || client.is_some_and(|client| self.cidrs.iter().any(|cidr| cidr.contains(client))) {
             return Ok(());
         }
-        let from = client.map_or("an unknown address".to_owned(), |client| client.to_string());
+        let from = client.map_or_else(|| "an unknown address".to_owned(), |client| client.to_string());
         Err(ApiError::new(
             ErrorCode::Forbidden,
             format!("The API key cannot be used from {from}; it is for other networks"),
