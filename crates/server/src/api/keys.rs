@@ -128,9 +128,15 @@ fn new_key(caller: &Caller, request: KeyRequest) -> Result<NewKey, ApiError> {
     }
     let network = |text: &String| -> Result<Prefix, ApiError> {
         let text = text.trim();
-        text.parse().map_err(|_| {
+        let network: Prefix = text.parse().map_err(|_| {
             ApiError::invalid(format!("cidrs: {:?} is no network; write 10.0.0.0/8, or one address", short(text)))
-        })
+        })?;
+        // An IPv6 client is known by its network of 64 bits.
+        if network.address().is_ipv6() && network.length() > 64 {
+            let text = format!("cidrs: {:?} is too narrow; networks of IPv6 have at most 64 bits", short(text));
+            return Err(ApiError::invalid(text));
+        }
+        Ok(network)
     };
     let cidrs = cidrs.iter().map(network).collect::<Result<_, _>>()?;
     Ok(NewKey { name, scopes, expires_at: request.expires_at, cidrs, created_by: Some(caller.actor.clone()) })

@@ -100,7 +100,14 @@ fn keys_are_for_their_time_and_networks() {
     let message = with_key(&server, &short, "GET", "/teams", &json!({})).error(401, "unauthorized");
     assert!(message.contains("expired at"), "{message}");
     let too_many: Vec<_> = (0..101).map(|n| format!("10.0.0.{n}")).collect();
-    for wrong in [json!(["10.0.0.0/33"]), json!(["example.com"]), json!([""]), json!(too_many), json!("10.0.0.0/8")] {
+    for wrong in [
+        json!(["10.0.0.0/33"]),
+        json!(["example.com"]),
+        json!(["fd00::1"]),
+        json!([""]),
+        json!(too_many),
+        json!("10.0.0.0/8"),
+    ] {
         server.post("/api-keys", json!({"name": "n", "cidrs": wrong})).error(400, "invalid_request");
     }
     for wrong in ["2020-01-01T00:00:00Z", "tomorrow"] {
