@@ -529,6 +529,7 @@ export type DoctorState = 'ok' | 'warning' | 'failed';
 export interface ErrorBody {
   /** The HTTP status. */
   code: number;
+  details?: QuotaExceeded | null;
   error_code?: ErrorCode | null;
   /** What went wrong and what to do next. */
   message: string;
@@ -553,6 +554,10 @@ export type ErrorCode =
   | 'build_state_conflict'
   | 'build_failed'
   | 'limit_reached'
+  | 'quota_exceeded'
+  | 'team_not_found'
+  | 'plan_not_found'
+  | 'plan_conflict'
   | 'rate_limited'
   | 'key_not_found'
   | 'last_key'
@@ -757,6 +762,17 @@ export interface KeyRequest {
   scopes?: Permission[] | null;
 }
 
+/** Limits to set. Kinds that are not named stay as they are; null removes a limit. */
+export interface LimitChanges {
+  limits: Record<string, number | null>;
+}
+
+/**
+ * Where a limit comes from: the team's own limits, its plan, or the server's configuration. `none`: there is no
+ * limit.
+ */
+export type LimitSource = 'team' | 'plan' | 'server' | 'none';
+
 /** A sandbox as listings show it. */
 export interface ListedSandbox {
   /** The template's first alias. */
@@ -887,6 +903,8 @@ export interface MessagePage {
   messages: Message[];
   /** Whether there are older ones. */
   more: boolean;
+  /** The turns that they belong to: how they ended, and why. */
+  turns?: Turn[];
 }
 
 /** How far a message is. */
@@ -1298,6 +1316,27 @@ export interface Person {
   name: string;
 }
 
+/** A plan: limits under a name, for any number of teams. */
+export interface Plan {
+  id: string;
+  limits: Record<string, number>;
+  name: string;
+  /** How many teams have it. */
+  teams: number;
+}
+
+/** The plan that a team is to have. */
+export interface PlanChoice {
+  plan: string;
+}
+
+/** What a plan is to be. Its limits are replaced: a kind that is not named has none. */
+export interface PlanSettings {
+  limits: Record<string, number>;
+  /** The plan's id if there is none. */
+  name?: string | null;
+}
+
 /** How a sandbox tried to connect. */
 export type Protocol = 'tcp' | 'udp' | 'other' | 'dns';
 
@@ -1308,6 +1347,29 @@ export interface Quota {
   /** What there is. */
   usage: QuotaUsage;
 }
+
+/** Why a request was refused with `quota_exceeded` (Cabana). */
+export interface QuotaExceeded {
+  kind: QuotaKind;
+  limit: number;
+  /** What the team uses. */
+  used: number;
+  /** Who uses most of it; at most five. */
+  users: QuotaUser[];
+  /** What the request would have added. */
+  wanted: number;
+}
+
+/** What is limited. */
+export type QuotaKind =
+  | 'instances'
+  | 'vcpu'
+  | 'memory_mb'
+  | 'disk_mb'
+  | 'snapshots'
+  | 'templates'
+  | 'lifetime_seconds'
+  | 'turns';
 
 /** What there may be. */
 export interface QuotaLimit {
@@ -1327,6 +1389,16 @@ export interface QuotaLimit {
   maxVcpu: number;
 }
 
+/** What a team uses and may use of one kind. */
+export interface QuotaState {
+  kind: QuotaKind;
+  /** Null: there is no limit. */
+  limit?: number | null;
+  source: LimitSource;
+  /** What it uses; 0 for `lifetime_seconds`, which holds for each sandbox. */
+  used: number;
+}
+
 /** What there is. */
 export interface QuotaUsage {
   /** The team's running sandboxes. */
@@ -1335,6 +1407,15 @@ export interface QuotaUsage {
   concurrentRamMb: number;
   /** Their virtual CPUs. */
   concurrentVcpu: number;
+}
+
+/** Who uses some of a limited kind. */
+export interface QuotaUser {
+  /** Id of the API key or user. */
+  id: string;
+  /** Its name, if it still exists. */
+  name?: string | null;
+  used: number;
 }
 
 /** A part of a page, in CSS pixels. */
@@ -1905,6 +1986,17 @@ export interface TeamMetric {
   timestamp: string;
   /** The same, in seconds since 1970. */
   timestampUnix: number;
+}
+
+/** What a team uses and may use. */
+export interface TeamQuotas {
+  /** Whether the caller may change limits and plans. */
+  operator: boolean;
+  /** Id of its plan. */
+  plan: string;
+  /** One per kind. */
+  quotas: QuotaState[];
+  teamID: string;
 }
 
 /** A template as listings show it. */
