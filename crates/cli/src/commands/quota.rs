@@ -21,7 +21,7 @@ Examples:
   cabana quota set research vcpu=32 memory_mb=65536 lifetime_seconds=3600
 
 Kinds: instances, vcpu, memory_mb, disk_mb, snapshots, templates, lifetime_seconds, turns. A limit below
-what is used ends nothing, but refuses more. Needs an API key of the team default.";
+what is used ends nothing, but refuses more. Needs an API key with the scope admin.";
 
 const UNSET_EXAMPLES: &str = "\
 Examples:

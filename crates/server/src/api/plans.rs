@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use axum::{Extension, Json};
 use cabana_store::{BUILT_IN_PLAN, PlanRemoval, PlanRow};
 use cabana_types::ErrorCode;
 use cabana_types::quota::{InvalidLimit, Limits};
@@ -15,7 +15,8 @@ use jiff::Timestamp;
 use super::App;
 use super::body::Body;
 use super::keys::check_name;
-use super::quotas::{Operator, named_team};
+use super::quotas::named_team;
+use crate::auth::Caller;
 use crate::error::{ApiError, short};
 
 /// How many plans there may be.
@@ -26,7 +27,7 @@ const MAX_ID_BYTES: usize = 64;
 /// List the plans.
 #[utoipa::path(get, path = "/admin/plans", tag = "quotas",
     responses((status = 200, description = "Plans, by id", body = Vec<Plan>)))]
-pub(super) async fn list_plans(State(app): State<Arc<App>>, _: Operator) -> Result<Json<Vec<Plan>>, ApiError> {
+pub(super) async fn list_plans(State(app): State<Arc<App>>) -> Result<Json<Vec<Plan>>, ApiError> {
     Ok(Json(app.store.plans().await?.into_iter().map(shown).collect()))
 }
 
@@ -36,7 +37,6 @@ pub(super) async fn list_plans(State(app): State<Arc<App>>, _: Operator) -> Resu
     responses((status = 200, description = "The plan", body = Plan)))]
 pub(super) async fn get_plan(
     State(app): State<Arc<App>>,
-    _: Operator,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Plan>, ApiError> {
     Ok(Json(shown(app.store.plan(&named(id)?).await?)))
@@ -48,7 +48,6 @@ pub(super) async fn get_plan(
     responses((status = 200, description = "The plan", body = Plan)))]
 pub(super) async fn put_plan(
     State(app): State<Arc<App>>,
-    _: Operator,
     id: Result<Path<String>, PathRejection>,
     Body(settings): Body<PlanSettings>,
 ) -> Result<Json<Plan>, ApiError> {
@@ -79,7 +78,6 @@ pub(super) async fn put_plan(
     responses((status = 204, description = "The plan is deleted")))]
 pub(super) async fn delete_plan(
     State(app): State<Arc<App>>,
-    _: Operator,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<StatusCode, ApiError> {
     let id = named(id)?;
@@ -100,7 +98,7 @@ pub(super) async fn delete_plan(
     responses((status = 200, description = "Use and limits from now on", body = TeamQuotas)))]
 pub(super) async fn assign_plan(
     State(app): State<Arc<App>>,
-    Operator(caller): Operator,
+    Extension(caller): Extension<Caller>,
     team: Result<Path<String>, PathRejection>,
     Body(choice): Body<PlanChoice>,
 ) -> Result<Json<TeamQuotas>, ApiError> {

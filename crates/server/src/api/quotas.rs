@@ -3,40 +3,18 @@
 use std::sync::Arc;
 
 use axum::extract::rejection::PathRejection;
-use axum::extract::{FromRequestParts, Path, State};
+use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use cabana_store::QuotaUse;
 use cabana_types::quota::{InvalidLimit, QuotaKind};
 use cabana_types::wire::{LimitChanges, LimitSource, QuotaState, TeamQuotas};
-use cabana_types::{ErrorCode, TeamId};
-use http::request::Parts;
+use cabana_types::{ErrorCode, Permission, TeamId};
 
 use super::App;
 use super::body::Body;
 use super::query::Query;
-use crate::auth::{Caller, FIRST_TEAM};
+use crate::auth::Caller;
 use crate::error::{ApiError, short};
-
-/// Whether a caller may change the limits and plans of all teams: an admin of the server, or a program with a key of the first team.
-fn is_operator(caller: &Caller) -> bool {
-    match &caller.session {
-        Some(session) => session.user.admin,
-        None => caller.team.as_str() == FIRST_TEAM,
-    }
-}
-
-/// A caller who may change limits and plans. Others are refused before their body is read.
-pub(super) struct Operator(pub(super) Caller);
-
-impl<S: Sync> FromRequestParts<S> for Operator {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let caller = parts.extensions.get::<Caller>().filter(|caller| is_operator(caller)).cloned();
-        let text = "Only admins of this server may do this: sign in as one, or use an API key of the team default";
-        caller.map(Self).ok_or_else(|| ApiError::new(ErrorCode::Forbidden, text))
-    }
-}
 
 /// What the team uses and may use.
 #[utoipa::path(get, path = "/quotas", tag = "quotas",
@@ -54,7 +32,7 @@ pub(super) async fn own_quotas(
     responses((status = 200, description = "Use and limits", body = TeamQuotas)))]
 pub(super) async fn team_quotas(
     State(app): State<Arc<App>>,
-    Operator(caller): Operator,
+    Extension(caller): Extension<Caller>,
     team: Result<Path<String>, PathRejection>,
 ) -> Result<Json<TeamQuotas>, ApiError> {
     app.quotas_of(&caller, &named_team(team)?).await
@@ -66,7 +44,7 @@ pub(super) async fn team_quotas(
     responses((status = 200, description = "Use and limits from now on", body = TeamQuotas)))]
 pub(super) async fn set_quotas(
     State(app): State<Arc<App>>,
-    Operator(caller): Operator,
+    Extension(caller): Extension<Caller>,
     team: Result<Path<String>, PathRejection>,
     Body(changes): Body<LimitChanges>,
 ) -> Result<Json<TeamQuotas>, ApiError> {
@@ -87,7 +65,7 @@ pub(super) async fn set_quotas(
     responses((status = 200, description = "Use and limits from now on", body = TeamQuotas)))]
 pub(super) async fn unset_quotas(
     State(app): State<Arc<App>>,
-    Operator(caller): Operator,
+    Extension(caller): Extension<Caller>,
     team: Result<Path<String>, PathRejection>,
     query: Query,
 ) -> Result<Json<TeamQuotas>, ApiError> {
@@ -106,7 +84,12 @@ impl App {
     pub(super) async fn quotas_of(&self, caller: &Caller, team: &TeamId) -> Result<Json<TeamQuotas>, ApiError> {
         let found = self.store.quota_use(team).await?;
         let quotas = QuotaKind::ALL.iter().map(|kind| self.quota_state(&found, *kind)).collect();
-        Ok(Json(TeamQuotas { team_id: team.to_string(), plan: found.plan, operator: is_operator(caller), quotas }))
+        Ok(Json(TeamQuotas {
+            team_id: team.to_string(),
+            plan: found.plan,
+            operator: caller.permissions.has(Permission::Admin),
+            quotas,
+        }))
     }
 
     fn quota_state(&self, found: &QuotaUse, kind: QuotaKind) -> QuotaState {
