@@ -92,7 +92,7 @@ def test_chat_without_a_message(chats, model):
     assert (chat["status"], chat["title"], chat["metadata"], chat["sandboxId"]) == ("idle", "Empty", {"a": {"b": [1]}}, None)
     assert chat["projectId"] == "default" and chat["parentId"] is None and chat["agentId"] is None and chat["browserSandboxId"] is None
     assert [tool["type"] for tool in chat["tools"]] == ["sandbox", "services", "ask"]
-    assert chats.page(chat["id"]) == {"messages": [], "more": False, "lastEventId": chats.chat(chat["id"])["lastEventId"]}
+    assert chats.page(chat["id"]) == {"messages": [], "turns": [], "more": False, "lastEventId": chats.chat(chat["id"])["lastEventId"]}
     script = model.script(Answer("yes"))
     content = [{"type": "text", "text": script.prompt}, {"type": "text", "text": " and more"}]
     turn = chats.post(f"/chats/{chat['id']}/messages", {"content": content})["turn"]

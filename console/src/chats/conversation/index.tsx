@@ -107,7 +107,7 @@ function Left({ files }: { files: readonly Attachment[] | undefined }) {
 const NONE: readonly never[] = [];
 const FINE: TurnView = { status: 'complete', reason: null, fault: null };
 
-/** Of turns that ended before the page was opened, the chat says only whether the newest failed. */
+/** A turn of which nothing was said has ended well, unless the chat says that its newest one failed. */
 function turnOf(view: ChatView, turnId: string, newest: boolean): TurnView {
   const known = view.turns[turnId];
   if (known) return known;
