@@ -108,3 +108,31 @@ def test_build_that_ends_while_its_page_is_opened(api, builder, console, tmp_pat
         expect(page.get_by_role("link", name="Use", exact=True)).to_be_visible()
     finally:
         page.close()
+
+
+def test_part_that_fails_to_load(console):
+    """Browsers remember that a script failed, so the page is loaded again; if that does not help, it says so instead of reloading for ever."""
+    page = console.new_page()
+    try:
+        asked, fails = [], 1
+
+        def refuse(route: Route) -> None:
+            asked.append(route.request.url)
+            route.abort() if len(asked) <= fails else route.fallback()
+
+        page.route(re.compile(r"/console/assets/(limits|sessions)-[^/]*\.js"), refuse)
+        console.expected += ["ERR_FAILED", "dynamically imported"]
+        page.goto(f"{console.origin}/console/about")
+        page.get_by_role("link", name="Limits").click()
+        expect(title(page)).to_have_text("Limits")
+        assert len(asked) == 2, asked
+        asked.clear()
+        fails = 100
+        page.get_by_role("link", name="Sessions").click()
+        expect(title(page)).to_have_text("This page has a fault")
+        page.evaluate("sessionStorage.clear()")
+        page.reload()
+        expect(title(page)).to_have_text("This page has a fault")
+        assert len(asked) == 3, asked
+    finally:
+        page.close()

@@ -14,8 +14,9 @@ import styles from './panes.module.css';
 import { MOST_BYTES, pretty, previewKind, textOf } from './preview';
 import { strings } from './strings';
 
-const CsvView = lazyPart(() =>
-  import('../../pages/sandbox/files/previews').then((module) => ({ default: module.CsvView })),
+const CsvView = lazyPart(
+  () => import('../../pages/sandbox/files/previews'),
+  (module) => module.CsvView,
 );
 
 export function Artifact({ file, onBack }: { file: Attachment; onBack?: () => void }) {

@@ -4,8 +4,8 @@ import { Suspense } from 'react';
 import type { Attachment, Chat, Service } from '../../api';
 import { plainName } from '../../format/plain';
 import { serviceStatus } from '../../format/service';
-import { lazyPart } from '../../lazy-part';
 import type { PageShot } from '../../services/pane';
+import { ServicePane } from '../../services/pane';
 import { IconButton, Segmented, Select, StateDot } from '../../ui';
 import type { FileDiff } from '../diff';
 import { countsOf } from '../diff';
@@ -18,8 +18,6 @@ import styles from './panes.module.css';
 import { strings } from './strings';
 
 export { loadChatPane, PANE_KINDS, type PaneKind, type PaneState, storeChatPane } from './kinds';
-
-const ServicePane = lazyPart(() => import('../../services/pane').then((module) => ({ default: module.ServicePane })));
 
 export interface ChatPaneProps {
   chat: Pick<Chat, 'id' | 'sandboxId' | 'sandboxes'>;

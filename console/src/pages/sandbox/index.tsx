@@ -27,7 +27,10 @@ const Metrics = lazyPart(() => import('./metrics'));
 const Ports = lazyPart(() => import('./ports'));
 const Snapshots = lazyPart(() => import('./snapshots'));
 const Events = lazyPart(() => import('./events'));
-const Gone = lazyPart(() => import('./gone').then(({ Gone }) => ({ default: Gone })));
+const Gone = lazyPart(
+  () => import('./gone'),
+  (module) => module.Gone,
+);
 
 interface TabEntry {
   /** In the address; the first tab has none. */

@@ -14,8 +14,14 @@ import { CsvView, Facts, LoadingView, SmallImage } from './previews';
 import { fetchFile, reload, save, showConflict } from './save';
 import { strings } from './strings';
 
-const Merge = lazyPart(() => import('../../../editor/merge').then((module) => ({ default: module.Merge })));
-const Markdown = lazyPart(() => import('./markdown').then((module) => ({ default: module.Markdown })));
+const Merge = lazyPart(
+  () => import('../../../editor/merge'),
+  (module) => module.Merge,
+);
+const Markdown = lazyPart(
+  () => import('./markdown'),
+  (module) => module.Markdown,
+);
 
 export interface TextViewProps {
   id: string;

@@ -14,8 +14,9 @@ import { shownService } from './shown';
 import { StartDialog } from './start';
 import { strings } from './strings';
 
-const ServicePane = lazyPart(() =>
-  import('../../../services/pane').then(({ ServicePane }) => ({ default: ServicePane })),
+const ServicePane = lazyPart(
+  () => import('../../../services/pane'),
+  (module) => module.ServicePane,
 );
 const NONE: Service[] = [];
 
