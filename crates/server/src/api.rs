@@ -33,6 +33,7 @@ mod novita;
 mod openapi_bounds;
 mod own_address;
 mod pause;
+mod placeholders;
 mod plans;
 mod ports;
 mod query;

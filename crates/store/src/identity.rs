@@ -108,7 +108,7 @@ impl Store {
     pub async fn forget_sealed(&self) -> Result<(), Error> {
         self.write(|connection| {
             Box::pin(async move {
-                for sql in ["delete from signing_keys", "delete from authorities"] {
+                for sql in ["delete from signing_keys", "delete from authorities", "delete from placeholders"] {
                     sqlx::query(sql)
                         .execute(&mut *connection)
                         .await

@@ -76,6 +76,8 @@ pub const MAX_SECRET_BYTES: usize = 64 * 1024;
 pub const MAX_SECRET_METADATA: (usize, usize, usize, usize) = (32, 128, 1024, 8192);
 /// Hosts that one secret is for.
 pub const MAX_SECRET_HOSTS: usize = 64;
+/// Secrets of one sandbox that have a placeholder in its environment.
+pub const MAX_PLACEHOLDERS: usize = 32;
 /// A secret's description, bytes.
 pub const MAX_SECRET_DESCRIPTION: usize = 1024;
 /// Workload identity tokens of one sandbox.

@@ -53,10 +53,10 @@ pub struct NewSandbox {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub iam: Option<serde_json::Value>,
-    /// Secrets to put into the environment (Novita).
+    /// Secrets by the variable of the environment that gets a placeholder. In header values of HTTPS requests to the
+    /// secret's hosts, the placeholder is replaced by the value, which never enters the sandbox (Novita).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
-    pub secrets: Option<serde_json::Value>,
+    pub secrets: Option<BTreeMap<String, String>>,
     /// Volumes to mount.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Object>>))]
