@@ -75,9 +75,9 @@ impl App {
         let origin = self.find_origin(&caller.team, &request.template_id).await?;
         let resources =
             self.limits.resources(origin.resources, request.cpu_count, request.memory_mb, request.disk_size_mb)?;
-        // What a snapshot was made with cannot be taken back.
+        // What the operator or the template asks for, or a snapshot was made with, cannot be taken back.
         let no_new_privileges =
-            self.no_new_privileges || request.no_new_privileges == Some(true) || origin.boot.no_new_privileges;
+            self.no_new_privileges || origin.boot.no_new_privileges || request.no_new_privileges == Some(true);
         let egress = match network.egress {
             Some(egress) => Arc::new(egress),
             None => self.egress.default_policy(origin.network),
@@ -160,25 +160,29 @@ impl App {
     /// The template or snapshot that a request names.
     async fn find_origin(&self, team: &TeamId, text: &str) -> Result<Origin, ApiError> {
         if let Some(snapshot) = self.find_snapshot(team, text).await? {
+            let template = self.store.template(&snapshot.template).await?;
+            let no_new_privileges =
+                snapshot.boot.no_new_privileges || template.as_ref().is_some_and(|template| template.no_new_privileges);
             return Ok(Origin {
                 template: snapshot.template.clone(),
                 build: snapshot.build,
                 alias: snapshot.alias,
                 resources: snapshot.resources,
-                boot: snapshot.boot,
+                boot: Boot { no_new_privileges, ..snapshot.boot },
                 isolation: Some(snapshot.isolation),
-                network: self.template_network(&snapshot.template).await?,
+                network: template.and_then(|template| template.network),
                 disk: DiskSource::Snapshot(snapshot.id),
             });
         }
         let template = self.find_template(team, text).await?;
         let build = self.finished_build(&template, text).await?;
+        let no_new_privileges = build.boot.no_new_privileges || template.no_new_privileges;
         Ok(Origin {
             template: template.id,
             build: build.id,
             alias: template.aliases.into_iter().next(),
             resources: build.resources,
-            boot: build.boot,
+            boot: Boot { no_new_privileges, ..build.boot },
             isolation: template.isolation,
             network: template.network,
             disk: DiskSource::New,

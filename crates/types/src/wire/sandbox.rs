@@ -82,8 +82,8 @@ pub struct NewSandbox {
     /// Isolation backend, instead of the template's or the server's default; `GET /status` lists them (Cabana).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<String>,
-    /// Whether set-uid programs such as `sudo` gain nothing inside. It cannot be taken back for this sandbox, its
-    /// snapshots and forks (Cabana).
+    /// Whether set-uid programs such as `sudo` gain nothing inside, also where template and server do not say so. It cannot
+    /// be taken back for this sandbox, its snapshots and forks (Cabana).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_new_privileges: Option<bool>,
 }
