@@ -196,7 +196,8 @@ impl Store {
                 .execute(&mut *connection)
                 .await
                 .map_err(|e| Error::query("delete a sandbox's secrets", e))?;
-                for sql in ["delete from authorities where sandbox = $1", "delete from placeholders where sandbox = $1"] {
+                for sql in ["delete from authorities where sandbox = $1", "delete from placeholders where sandbox = $1"]
+                {
                     sqlx::query(sql)
                         .bind(id.as_str())
                         .execute(&mut *connection)

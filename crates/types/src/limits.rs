@@ -12,6 +12,8 @@ pub const MEMORY_MB: RangeInclusive<u32> = 128..=1_048_576;
 pub const DISK_MB: RangeInclusive<u32> = 64..=4_194_304;
 /// Processes and threads in one sandbox.
 pub const PIDS: u32 = 4096;
+/// Concurrent outbound connections of a sandbox: all share the kernel's table.
+pub const FLOWS_AT_ONCE: u32 = 4096;
 /// Longest timeout of a sandbox from now, seconds (30 days).
 pub const MAX_TIMEOUT_SECONDS: u64 = 30 * 24 * 3600;
 /// Default timeout of `/v2/sandboxes`, seconds.
