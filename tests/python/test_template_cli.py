@@ -153,7 +153,7 @@ def test_sudo(builder: Builder, cabana, tmp_path, api):
     script = "grep NoNewPrivs /proc/self/status; sudo -n id -u; su -c 'id -u' root < /dev/null; python3 -c 'print(6 * 7)'"
 
     def said(*arguments: str) -> list[str]:
-        return builder.cabana("run", "--template", name, *arguments, "--", "sh", "-c", script).stdout.split()
+        return builder.cabana("run", "--template", name, "--user", "user", *arguments, "--", "sh", "-c", script).stdout.split()
 
     def works(said: list[str]) -> bool:
         assert said[-1] == "42" and said[:2] in (["NoNewPrivs:", "0"], ["NoNewPrivs:", "1"]), said
@@ -169,7 +169,8 @@ def test_sudo(builder: Builder, cabana, tmp_path, api):
     sandbox = Sandbox.connect(made.json["sandboxID"])
     assert "NoNewPrivs:\t1" in sandbox.commands.run("grep NoNewPrivs /proc/self/status").stdout
     sandbox.kill()
-    builder.build(context(tmp_path, Dockerfile=f"FROM {name}\nUSER user\nRUN sudo -n touch /made\n"), builder.name("above"))
+    builder.build(context(tmp_path, Dockerfile="FROM base\nUSER user\nRUN sudo -n touch /made\n"), name)
+    assert not works(said())
     cabana("sudo", name, "on")
     assert works(said())
 
