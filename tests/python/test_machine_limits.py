@@ -233,3 +233,10 @@ def test_set_uid_programs_gain_nothing_if_asked(boxes, api):
     assert api.run(boxes(), script)[1].split() == ["NoNewPrivs:", "0", "0"]
     code, output = api.run(boxes(noNewPrivileges=True), script)
     assert code != 0 and output.split() == ["NoNewPrivs:", "1"]
+
+
+def test_counters_of_the_machine_are_not_told(boxes, api):
+    """They change with every move of a neighbour."""
+    assert "nr_free_pages" in Path("/proc/vmstat").read_text()
+    first, second = (api.run(boxes(), "cat /proc/vmstat")[1] for _ in range(2))
+    assert first == second and "pgfault 0\n" in first

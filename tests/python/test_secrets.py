@@ -4,10 +4,10 @@ enters a sandbox. The HTTPS server that they arrive at is in a network namespace
 import base64
 import json
 import os
+import re
 import ssl
 import subprocess
 import sys
-import textwrap
 import time
 import uuid
 from pathlib import Path
@@ -16,10 +16,11 @@ import pytest
 from e2b import AsyncSecret, Sandbox, Secret
 from e2b.exceptions import SecretException, SecretNotFoundException
 
+import header_echo
+from header_echo import HOST, OTHER, ask
+from other_sdk import pytest_with
 from server import CABANA
 
-HOST = "api.rules.test"
-OTHER = "other.rules.test"
 NETWORK = "10.213.77"
 CANARY = "canary-" + uuid.uuid4().hex
 
@@ -114,29 +115,6 @@ def test_bad_identity_definitions_are_refused(api):
     assert message({"n": {**token, "tokenType": "x"}}) == 'iam.tokens.n.tokenType: only "JWT-SVID" is supported'
 
 
-UPSTREAM = """
-    import http.server, json, ssl, sys
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        def do_GET(self):
-            body = json.dumps(dict(self.headers.items())).encode()
-            self.send_response(200)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer((sys.argv[1], 443), Handler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(sys.argv[2], sys.argv[3])
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    print("ready", flush=True)
-    server.serve_forever()
-"""
-
-
 @pytest.fixture(scope="module")
 def upstream(server, resolver, tmp_path_factory):
     """An HTTPS server in its own network namespace, which the server under test reaches; the certificate's authority."""
@@ -160,7 +138,7 @@ def upstream(server, resolver, tmp_path_factory):
         run("ip", "-n", space, "address", "add", f"{NETWORK}.2/24", "dev", "eth0")
         run("ip", "-n", space, "link", "set", "eth0", "up")
         process = subprocess.Popen(
-            ["ip", "netns", "exec", space, sys.executable, "-c", textwrap.dedent(UPSTREAM), f"{NETWORK}.2", certificate, key],
+            ["ip", "netns", "exec", space, sys.executable, header_echo.__file__, f"{NETWORK}.2", certificate, key],
             stdout=subprocess.PIPE,
         )
         assert process.stdout.readline() == b"ready\n"
@@ -289,3 +267,54 @@ def test_other_hosts_are_untouched(upstream, sandboxes, names):
     shown = sandbox.commands.run("python3 /tmp/certificate.py").stdout
     assert shown.strip() in (Path(upstream).parent / "certificate.pem").read_text()
     assert ssl.PEM_cert_to_DER_cert(shown)
+
+
+def test_novitas_clients_get_placeholders(upstream, server):
+    done = pytest_with(
+        "novita",
+        server,
+        "--noconftest",  # that needs E2B's SDK
+        "novita_secrets.py",
+        NOVITA_API_URL=server.url,
+        NOVITA_SANDBOX_URL=server.url,
+        NOVITA_API_KEY=server.key,
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert re.search(r"\d+ passed", done.stdout) and "skipped" not in done.stdout, done.stdout
+    assert "novita-canary" not in server.log.read_text()
+
+
+def test_placeholders_outlive_the_server(upstream, server, api, names):
+    name = names()
+    made = api.request("POST", "/secrets", {"name": name, "value": CANARY, "hosts": [HOST]})
+    assert made.status == 201, made.body
+    made = api.request("POST", "/v2/sandboxes", {"templateID": "base", "timeout": 120, "secrets": {"TOKEN": name}})
+    assert made.status == 201, made.body
+    sandbox = Sandbox.connect(made.json["sandboxID"])
+    try:
+        token = sandbox.commands.run("echo -n $TOKEN").stdout
+        before = ask(sandbox, f"https://{HOST}/", {"x-token": token})
+        server.crash()
+        server.start()
+        after = ask(sandbox, f"https://{HOST}/", {"x-token": token})
+        assert before["x-token"] == after["x-token"] == CANARY
+        for path in [path for path in server.data.iterdir() if path.is_file() and path.name != "pool.img"]:
+            assert CANARY.encode() not in path.read_bytes(), path
+    finally:
+        sandbox.kill()
+
+
+def test_the_command_line_gives_placeholders(upstream, server, names):
+    name = names()
+
+    def cabana(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess:
+        environment = {**os.environ, **server.environment}
+        return subprocess.run([CABANA, *arguments], input=stdin, capture_output=True, text=True, env=environment)
+
+    assert cabana("secret", "create", name, "--host", HOST, stdin=CANARY).stdout == f"{name}\n"
+    done = cabana("run", "--secret", f"TOKEN={name}", "--", "sh", "-c", f"curl -s -H x-token:$TOKEN https://{HOST}/; echo; echo $TOKEN")
+    assert done.returncode == 0, done.stderr
+    answer, token = done.stdout.splitlines()
+    assert json.loads(answer)["x-token"] == CANARY and token.startswith("novita_secret_")
+    done = cabana("create", "--secret", "TOKEN=no-such-secret")
+    assert done.returncode == 1 and "does not exist: create it first" in done.stderr, done

@@ -6,6 +6,7 @@ import re
 import subprocess
 
 import pytest
+from e2b import Sandbox
 
 from building import Builder, context
 from images import busybox
@@ -143,6 +144,35 @@ def test_network(builder: Builder, cabana, tmp_path, api):
     assert (cabana("network", name), preset()) == ("none\n", "none")
     cabana("network", name, "default")
     assert (cabana("network", name), preset()) == ("default\n", "internet")
+
+
+def test_sudo(builder: Builder, cabana, tmp_path, api):
+    """A template takes set-uid programs their privileges; its builds keep them, and a creation does not get them back."""
+    name = builder.name("sudo")
+    builder.build(context(tmp_path, Dockerfile="FROM base\n"), name)
+    script = "grep NoNewPrivs /proc/self/status; sudo -n id -u; su -c 'id -u' root < /dev/null; python3 -c 'print(6 * 7)'"
+
+    def said(*arguments: str) -> list[str]:
+        return builder.cabana("run", "--template", name, "--user", "user", *arguments, "--", "sh", "-c", script).stdout.split()
+
+    def works(said: list[str]) -> bool:
+        assert said[-1] == "42" and said[:2] in (["NoNewPrivs:", "0"], ["NoNewPrivs:", "1"]), said
+        assert (said[1] == "0") == ("0" in said[2:]), said
+        return said[1] == "0"
+
+    assert cabana("sudo", name) == "on\n" and works(said())
+    assert not works(said("--no-new-privileges"))
+    cabana("sudo", name, "off")
+    assert cabana("sudo", name) == "off\n" and not works(said())
+    made = api.request("POST", "/v2/sandboxes", {"templateID": name, "timeout": 60, "noNewPrivileges": False})
+    assert made.status == 201, made.body
+    sandbox = Sandbox.connect(made.json["sandboxID"])
+    assert "NoNewPrivs:\t1" in sandbox.commands.run("grep NoNewPrivs /proc/self/status").stdout
+    sandbox.kill()
+    builder.build(context(tmp_path, Dockerfile="FROM base\nUSER user\nRUN sudo -n touch /made\n"), name)
+    assert not works(said())
+    cabana("sudo", name, "on")
+    assert works(said())
 
 
 def test_rm(builder: Builder, cabana, tmp_path):

@@ -158,6 +158,13 @@ pub(crate) struct SandboxArgs {
     /// Address or network that it may not connect to; may be repeated
     #[arg(long, value_name = "WHERE")]
     pub(crate) deny_out: Vec<String>,
+    /// Environment variable with a placeholder for a secret, which is put into headers of HTTPS requests
+    /// to the secret's hosts; may be repeated
+    #[arg(long, value_name = "NAME=SECRET", value_parser = parse_pair)]
+    pub(crate) secret: Vec<(String, String)>,
+    /// Let `sudo` and other set-uid programs gain nothing
+    #[arg(long)]
+    pub(crate) no_new_privileges: bool,
     /// Kill it after this long: seconds, or 5m, 2h
     #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     pub(crate) timeout: Option<i64>,
@@ -201,6 +208,8 @@ impl SandboxArgs {
             network: self.network_request(),
             metadata: map(&self.metadata),
             env_vars: map(&self.env),
+            secrets: map(&self.secret),
+            no_new_privileges: self.no_new_privileges.then_some(true),
             cpu_count: self.cpu,
             memory_mb: self.memory,
             disk_size_mb: self.disk,

@@ -1,6 +1,6 @@
 //! Secrets, one method for each call.
 
-use cabana_types::wire::{NewSecret, SecretInfo, SecretUpdate};
+use cabana_types::wire::{NewSecret, SecretInfo, SecretUpdate, SecretView};
 use http::Method;
 
 use crate::api::{Client, MAX_PAGES, to_json};
@@ -24,8 +24,8 @@ impl Client {
         Err(Error::Answer { action: "list secrets", reason: "the listing does not end".to_owned() })
     }
 
-    /// Creates a secret.
-    pub async fn create_secret(&self, new: &NewSecret) -> Result<SecretInfo> {
+    /// Creates a secret. With hosts, the answer is a binding.
+    pub async fn create_secret(&self, new: &NewSecret) -> Result<SecretView> {
         let action = "create a secret";
         let body = to_json(action, new)?;
         self.call(action, self.request(Method::POST, "/secrets", Some(body))?).await

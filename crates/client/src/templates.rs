@@ -56,6 +56,12 @@ impl Client {
         self.update_template(name, &TemplateUpdate { network, ..TemplateUpdate::default() }).await
     }
 
+    /// Sets whether set-uid programs gain nothing in new sandboxes of a template; returns its names.
+    pub async fn set_template_no_new_privileges(&self, name: &str, on: bool) -> Result<Vec<String>> {
+        let update = TemplateUpdate { no_new_privileges: Some(on), ..TemplateUpdate::default() };
+        self.update_template(name, &update).await
+    }
+
     async fn update_template(&self, name: &str, update: &TemplateUpdate) -> Result<Vec<String>> {
         let action = "change the template";
         let body = to_json(action, update)?;

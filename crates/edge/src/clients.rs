@@ -148,6 +148,11 @@ impl Place {
         all < limit(self.clients.connections) && (self.unlimited || own < limit(self.clients.client_connections))
     }
 
+    /// Whether the client has more connections than this.
+    pub(crate) fn is_beyond(&self, count: usize) -> bool {
+        self.clients.lock().get(&self.client).is_some_and(|client| client.open.len() > count)
+    }
+
     pub(crate) fn end_request(&self) {
         self.requests.fetch_sub(1, Ordering::Relaxed);
         self.clients.requests.fetch_sub(1, Ordering::Relaxed);

@@ -48,6 +48,11 @@ const H2_STREAMS: u32 = 200;
 /// by the library, which does not make a browser forget its cookies.
 const H2_HEADERS: usize = 64 * 1024;
 const H2_HARD_LIMIT: u32 = 256 * 1024;
+/// What a client may send with HTTP/2 before it is read, on a connection and in one stream of it. Connections of a client
+/// beyond the first [`FEW`] get as little as the protocol allows: each may hold so much memory.
+const H2_WINDOW: u32 = 1024 * 1024;
+const H2_SMALL_WINDOW: u32 = 65_535;
+const FEW: usize = 64;
 const H2_PING: Duration = Duration::from_secs(30);
 /// New connections get a short idle timeout once fewer than one in this many are free.
 const CROWDED: usize = 4;
@@ -239,8 +244,11 @@ impl Front {
             let (front, client) = (self.clone(), client.clone());
             service_fn(move |request| front.clone().handle(request, client.clone()))
         };
+        let window = if client.place.is_beyond(FEW) { H2_SMALL_WINDOW } else { H2_WINDOW };
         let connection = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
+            .initial_connection_window_size(window)
+            .initial_stream_window_size(window)
             .max_concurrent_streams(H2_STREAMS)
             .max_header_list_size(H2_HARD_LIMIT)
             .max_send_buf_size(MAX_BUFFER)

@@ -30,7 +30,7 @@ const LEAF_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 const LEAF_RENEWAL: Duration = DAY;
 /// Tolerance for sandboxes whose clocks are behind.
 const LEEWAY: Duration = DAY;
-/// Hosts whose certificates are kept: more than the rules of a policy.
+/// Hosts whose certificates are kept.
 const MAX_LEAVES: usize = 32;
 
 /// A certificate authority.

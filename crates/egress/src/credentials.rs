@@ -13,6 +13,9 @@ pub trait Credentials: Send + Sync {
     /// The current value of a secret that the sandbox's rules may use. The name is in lower case.
     async fn secret(&self, sandbox: &SandboxId, name: &str) -> Result<Secret, CredentialError>;
 
+    /// The value that a placeholder of the sandbox stands for: the secret's when the sandbox was started.
+    async fn behind(&self, sandbox: &SandboxId, placeholder: &str) -> Result<Secret, CredentialError>;
+
     /// A token of the sandbox's workload identity.
     async fn token(&self, sandbox: &SandboxId, name: &str) -> Result<Secret, CredentialError>;
 

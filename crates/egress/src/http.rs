@@ -1,5 +1,5 @@
-//! HTTP/1 of sandboxes: every request is checked on its own, gets the headers of its host's rules, and is sent on a
-//! connection that was made for its host.
+//! HTTP/1 of sandboxes: every request is checked on its own, gets the secrets that its host's rules and placeholders say,
+//! and is sent on a connection that was made for its host.
 //!
 //! hyper parses the request and writes it anew, so the server reads what was checked: nothing that another parser could
 //! read differently (bare LF, `Content-Length` beside `Transfer-Encoding`, a request hidden in a body) gets through.
@@ -7,6 +7,7 @@
 mod answer;
 mod exchange;
 mod fill;
+mod replace;
 mod target;
 
 use std::convert::Infallible;

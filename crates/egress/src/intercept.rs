@@ -1,4 +1,4 @@
-//! Ends TLS of a host with rules, with a certificate that only this sandbox trusts, and serves the requests inside.
+//! Ends TLS of a host whose requests are changed, with a certificate that only this sandbox trusts, and serves the requests inside.
 
 use std::sync::Arc;
 

@@ -212,12 +212,12 @@ async fn read_hello(session: &Session, stream: &mut TcpStream, first: &mut Bytes
 }
 
 async fn serve_tls(session: &Arc<Session>, stream: TcpStream, first: Bytes, hello: hello::Hello) {
-    let has_rules = |name: &HostName| match session.decide(Some(name)) {
-        Ok(decision) => decision.policy.rules.contains_key(name),
+    let intercepts = |name: &HostName| match session.decide(Some(name)) {
+        Ok(decision) => decision.policy.intercepts(name),
         Err(_) => false,
     };
     match hello.name {
-        Some(name) if has_rules(&name) => intercept(session, Begun { first, stream }, name).await,
+        Some(name) if intercepts(&name) => intercept(session, Begun { first, stream }, name).await,
         name => {
             if hello.hides_name {
                 tracing::trace!(sandbox = %session.owner, "a ClientHello may hide another name");

@@ -18,8 +18,8 @@ use crate::quota::Permit;
 pub(crate) enum Way {
     /// The name's own addresses: its name is allowed.
     Name(HostName),
-    /// The name's own addresses that are allowed, too: the original address is allowed, and the name has rules, whose
-    /// secrets must not go to an address that the sandbox chose.
+    /// The name's own addresses that are allowed, too: the original address is allowed, and requests to the name are
+    /// given secrets, which must not go to an address that the sandbox chose.
     Ruled(HostName),
     /// The original address.
     Address,
@@ -125,7 +125,7 @@ fn way(policy: &EgressPolicy, bounds: &Bounds, name: Option<&HostName>, original
     let verdict = policy.by_address(IpAddr::V4(*original.ip()), bounds);
     match name {
         _ if !verdict.allowed => Err(verdict.rule),
-        Some(name) if policy.rules.contains_key(name) => Ok(Way::Ruled(name.clone())),
+        Some(name) if policy.intercepts(name) => Ok(Way::Ruled(name.clone())),
         _ => Ok(Way::Address),
     }
 }

@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cabana_types::Fact;
+use cabana_types::limits::FLOWS_AT_ONCE;
 
 /// The kernel's default on small machines: eight sandboxes with all their processes would fill it.
 const SMALL_PID_MAX: u64 = 32_768;
@@ -22,6 +23,15 @@ const HOST_TERMINALS: u64 = 1024;
 pub(crate) const INOTIFY_INSTANCES: u64 = 128;
 /// An open file takes more memory than this, so the memory limits of sandboxes end before the table does.
 const BYTES_PER_FILE: u64 = 128;
+
+/// A tracked connection takes less memory than this.
+const BYTES_PER_CONNECTION: u64 = 320;
+/// Connections of the host, beside those of sandboxes.
+const HOST_CONNECTIONS: u64 = 65_536;
+/// Part of the memory that a full connection table may take.
+const PART_FOR_CONNECTIONS: u64 = 32;
+/// Connections for each place in the table.
+const CONNECTIONS_PER_PLACE: u64 = 8;
 
 /// A kernel setting that could not be raised.
 #[derive(Debug)]
@@ -47,11 +57,16 @@ pub fn raise_tables() -> Vec<NotRaised> {
 
 /// The settings that are too small, with the values that they should have.
 fn wanted_tables(memory: u64, read: impl Fn(&Path) -> Option<u64>) -> Vec<(PathBuf, u64)> {
+    let connections = u64::from(FLOWS_AT_ONCE) * SANDBOXES + HOST_CONNECTIONS;
+    let connections = connections.min(memory / PART_FOR_CONNECTIONS / BYTES_PER_CONNECTION);
+    let places = connections / CONNECTIONS_PER_PLACE;
     let tables = [
         // Another value than the default is the operator's.
         ("kernel/pid_max", SMALL_PID_MAX, PID_MAX),
         ("kernel/pty/max", TERMINALS * SANDBOXES + HOST_TERMINALS - 1, TERMINALS * SANDBOXES + HOST_TERMINALS),
         ("fs/file-max", (memory / BYTES_PER_FILE).saturating_sub(1), memory / BYTES_PER_FILE),
+        ("net/netfilter/nf_conntrack_max", connections.saturating_sub(1), connections),
+        ("net/netfilter/nf_conntrack_buckets", places.saturating_sub(1), places),
     ];
     let mut small: Vec<(PathBuf, u64)> = Vec::new();
     for (name, enough, wanted) in tables {
@@ -235,10 +250,17 @@ mod tests {
             Some("/proc/sys/kernel/pty/max") => Some(4096),
             Some("/proc/sys/fs/file-max") => Some(100_000),
             Some("/proc/sys/fs/inotify/max_user_instances") => Some(128),
+            Some("/proc/sys/net/netfilter/nf_conntrack_max") => Some(65_536),
+            Some("/proc/sys/net/netfilter/nf_conntrack_buckets") => Some(65_536),
             _ => None,
         });
-        let wanted =
-            ["/proc/sys/kernel/pid_max=4194304", "/proc/sys/kernel/pty/max=524800", "/proc/sys/fs/file-max=8388608"];
+        let wanted = [
+            "/proc/sys/kernel/pid_max=4194304",
+            "/proc/sys/kernel/pty/max=524800",
+            "/proc/sys/fs/file-max=8388608",
+            // 1/32 of 1 GiB; there are places enough.
+            "/proc/sys/net/netfilter/nf_conntrack_max=104857",
+        ];
         assert_eq!(defaults, wanted);
         assert!(names(|_| Some(u64::MAX)).is_empty());
         assert!(names(|_| None).is_empty(), "a kernel without them");

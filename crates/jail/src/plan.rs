@@ -112,7 +112,7 @@ pub struct Plan {
     /// Further mounts, in order.
     pub mounts: Vec<MountSpec>,
     /// Directory with files that the sandbox sees in `/proc` and `/sys` instead of the host's: `cpuinfo`, `loadavg`,
-    /// `meminfo`, `stat` and `online`. The host may rewrite them while it runs.
+    /// `meminfo`, `stat`, `vmstat` and `online`. The host may rewrite them while it runs.
     pub facts: Option<FdIndex>,
     /// Processors that it is told of.
     pub cpu_count: u32,

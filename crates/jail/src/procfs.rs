@@ -51,7 +51,7 @@ const MASKED_DIRS: [&str; 6] = ["acpi", "asound", "driver", "dynamic_debug", "pr
 const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
 
 /// Files of the sandbox's own in place of the host's, by their names in the directory that a plan names.
-pub(crate) const OWN: [&str; 4] = ["cpuinfo", "loadavg", "meminfo", "stat"];
+pub(crate) const OWN: [&str; 5] = ["cpuinfo", "loadavg", "meminfo", "stat", "vmstat"];
 
 /// Files of this process in place of the host's, by their path below `/proc`.
 pub(crate) struct Replaced<'a> {

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use cabana_types::limits::FLOWS_AT_ONCE;
 use tracing::warn;
 
 use crate::addressing::{Addressing, BLOCK_PREFIX};
@@ -27,19 +28,21 @@ pub(crate) const REFUSE: &str = "refuse";
 
 /// The set in which the kernel counts each sandbox's connections.
 const FLOWS: &str = "flows";
-/// Concurrent outbound connections per sandbox: the kernel's table is shared by all.
-const MOST_FLOWS: u32 = 4096;
 
-/// The sets in which the kernel counts each sandbox's DNS queries over UDP, and its DNS connections.
+/// The sets in which the kernel counts each sandbox's DNS queries over UDP, its DNS connections, and its new connections.
 const QUERIES: &str = "queries";
 const CONNECTS: &str = "connects";
+const OPENED: &str = "opened";
 /// The sets to which the kernel adds sandboxes by itself.
-pub(crate) const COUNTED: [&str; 3] = [FLOWS, QUERIES, CONNECTS];
+pub(crate) const COUNTED: [&str; 4] = [FLOWS, QUERIES, CONNECTS, OPENED];
 /// DNS queries per second and sandbox, also the burst: all sandboxes share the forwarder's socket, and packets that
 /// do not fit into its buffer are lost. Clients retry.
 const QUERY_RATE: u32 = 500;
 /// The same for DNS connections.
 const CONNECT_RATE: u32 = 100;
+/// New connections per second and sandbox, after a burst of [`FLOWS_AT_ONCE`]. The kernel keeps a closed connection in its
+/// table for two minutes, but does not count it as concurrent. Clients retry what is dropped.
+const OPEN_RATE: u32 = 500;
 /// The kernel drops a sandbox's counter after this long without a query.
 const QUERY_MEMORY: &str = "10s";
 
@@ -147,6 +150,7 @@ fn sets(addressing: &Addressing, contents: &Contents, counting: Counting) -> Str
     if counting.queries {
         set("set", QUERIES, counted("dynamic,timeout") + &format!("    timeout {QUERY_MEMORY}\n"));
         set("set", CONNECTS, counted("dynamic,timeout") + &format!("    timeout {QUERY_MEMORY}\n"));
+        set("set", OPENED, counted("dynamic,timeout") + &format!("    timeout {QUERY_MEMORY}\n"));
     }
     let beyond = contents.used.iter().copied().filter(|&index| index > addressing.slots);
     let own = (1..=addressing.slots).chain(beyond);
@@ -188,9 +192,14 @@ fn table(addressing: &Addressing, contents: &Contents, counting: Counting) -> St
     // A rejected connection fails at once; a dropped one would time out after two minutes.
     let reject = "reject with icmpx admin-prohibited";
     let count = |rule: String, is_counted: bool| if is_counted { format!("    {rule}\n") } else { String::new() };
-    let flows = format!("add @{FLOWS} {{ ip saddr ct count over {MOST_FLOWS} }} {reject}");
+    let flows = format!("add @{FLOWS} {{ ip saddr ct count over {FLOWS_AT_ONCE} }} {reject}");
     let most_flows = count(format!("ct state new {flows}"), counting.flows);
     let most_redirects = count(format!("ct state new ct status dnat {flows}"), counting.flows);
+    let opened = format!(
+        "update @{OPENED} {{ ip saddr limit rate over {OPEN_RATE}/second burst {FLOWS_AT_ONCE} packets }} counter drop"
+    );
+    let few_new = count(format!("ct state new {opened}"), counting.queries);
+    let few_redirects = count(format!("ct state new ct status dnat {opened}"), counting.queries);
     let over = |rate: u32| format!("limit rate over {rate}/second burst {rate} packets");
     let ports = format!("{{ 53, {REDIRECTED_PORT} }}");
     let few_queries =
@@ -265,7 +274,7 @@ table inet {name} {{
     ip saddr @{OFFLINE} meta mark set {offline} goto {REFUSE}
     meta mark set ip daddr map @{CLOSED} goto {REFUSE}
 {within}    ip saddr vmap @{POLICIES}
-{most_flows}  }}
+{most_flows}{few_new}  }}
   chain entering {{
     ip daddr @{OFFLINE} drop
     ct state established,related accept
@@ -280,7 +289,7 @@ table inet {name} {{
     ct state related meta l4proto icmp accept
 {few_queries}{few_connects}    ip daddr {dns} meta l4proto {{ tcp, udp }} th dport 53 accept
     ip saddr @{OFFLINE} meta mark set {offline} goto {REFUSE}
-{most_redirects}    ct status dnat ip daddr {dns} meta l4proto {{ tcp, udp }} th dport {REDIRECTED_PORT} accept
+{most_redirects}{few_redirects}    ct status dnat ip daddr {dns} meta l4proto {{ tcp, udp }} th dport {REDIRECTED_PORT} accept
     ct status dnat ip daddr {dns} tcp dport {PROXY_PORT} accept
     {reject}
   }}
@@ -308,7 +317,7 @@ pub(crate) async fn load(addressing: &Addressing, contents: &Contents) -> Result
                     warn!(%reason, "this kernel cannot limit the connections of a sandbox");
                 }
                 if !counting.queries {
-                    warn!(%reason, "this kernel cannot limit the rate of a sandbox's DNS queries");
+                    warn!(%reason, "this kernel cannot limit the rate of a sandbox's DNS queries and new connections");
                 }
                 return Ok(());
             }

@@ -82,7 +82,6 @@ impl Host {
         let records = Records::open(&instance.run_dir)?;
         instance.make_staging()?;
         let mut cgroups = Cgroups::open(&format!("cabana-{}", instance.name)).map_err(Error::Jail)?;
-        machine::prepare(&cgroups, config.reserved_memory);
         machine::limit_io(&mut cgroups, config.io, &config.data_dir.join("pool"));
         let offline = Arc::new(EgressPolicy::offline());
         let in_use = |(owner, record): (SandboxId, Record)| {
@@ -105,6 +104,8 @@ impl Host {
         )
         .await
         .map_err(network_error)?;
+        // After the network: its packet filter makes the kernel load the connection table.
+        machine::prepare(&cgroups, config.reserved_memory);
         let facts = Facts::open(&instance.run_dir)?;
         Ok(Self { disks, network, cgroups, records, facts, instance, running: Mutex::default() })
     }

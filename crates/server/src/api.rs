@@ -33,6 +33,7 @@ mod novita;
 mod openapi_bounds;
 mod own_address;
 mod pause;
+mod placeholders;
 mod plans;
 mod ports;
 mod query;
@@ -231,6 +232,7 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(novita::quota))
         .routes(routes!(quotas::own_quotas))
         .routes(routes!(quotas::team_quotas, quotas::set_quotas, quotas::unset_quotas))
+        .routes(routes!(identity::rotate_signing_key))
         .routes(routes!(plans::list_plans))
         .routes(routes!(plans::get_plan, plans::put_plan, plans::delete_plan))
         .routes(routes!(plans::assign_plan))

@@ -3,6 +3,7 @@
 
 mod authorities;
 mod identity;
+mod placeholders;
 mod provider_keys;
 mod sealing;
 mod secrets;
@@ -14,7 +15,7 @@ use async_trait::async_trait;
 use cabana_egress::{Authority, CredentialError, Credentials};
 use cabana_store::{Sandbox, Store};
 use cabana_types::error::chain;
-use cabana_types::{SandboxId, Secret};
+use cabana_types::{EgressPolicy, SandboxId, Secret};
 
 use self::authorities::Authorities;
 pub(crate) use self::identity::Identity;
@@ -48,9 +49,17 @@ impl Vault {
         }))
     }
 
-    /// The certificate that programs in a sandbox have to trust, in PEM; `None` if its policy has no rules.
+    /// The policy of a sandbox that is about to start, with the newest secrets behind its placeholders.
+    pub(crate) async fn renew(&self, sandbox: &Sandbox) -> Result<Arc<EgressPolicy>, CredentialError> {
+        match sandbox.egress.placeholders.is_empty() {
+            true => Ok(Arc::clone(&sandbox.egress)),
+            false => self.secrets.renew(sandbox).await,
+        }
+    }
+
+    /// The certificate that programs in a sandbox have to trust, in PEM; `None` if its requests are not changed.
     pub(crate) async fn certificate(&self, sandbox: &Sandbox) -> Result<Option<String>, CredentialError> {
-        if sandbox.egress.rules.is_empty() {
+        if !sandbox.egress.intercepts_any() {
             return Ok(None);
         }
         let authority = self.authorities.of(&sandbox.id).await?;
@@ -68,6 +77,10 @@ impl Credentials for Vault {
     async fn secret(&self, sandbox: &SandboxId, name: &str) -> Result<Secret, CredentialError> {
         let team = self.sandbox(sandbox).await?.team;
         self.secrets.reveal(&team, name).await
+    }
+
+    async fn behind(&self, sandbox: &SandboxId, placeholder: &str) -> Result<Secret, CredentialError> {
+        self.secrets.behind(&self.sandbox(sandbox).await?.id, placeholder).await
     }
 
     async fn token(&self, sandbox: &SandboxId, name: &str) -> Result<Secret, CredentialError> {

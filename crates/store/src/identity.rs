@@ -41,20 +41,20 @@ impl Store {
         rows.iter().map(decode).collect()
     }
 
-    /// Makes a key the current one: all others are retired, and those retired before `forget` are deleted.
+    /// Makes a key the current one: all others are retired, and then those retired before `forget` are deleted.
     pub async fn rotate_signing_key(&self, key: SigningKey, forget: Timestamp) -> Result<(), Error> {
         self.write(move |connection| {
             Box::pin(async move {
-                sqlx::query("delete from signing_keys where retired_at < $1")
-                    .bind(micros(forget))
-                    .execute(&mut *connection)
-                    .await
-                    .map_err(|e| Error::query("delete signing keys", e))?;
                 sqlx::query("update signing_keys set retired_at = $1 where retired_at is null")
                     .bind(micros(key.created_at))
                     .execute(&mut *connection)
                     .await
                     .map_err(|e| Error::query("retire a signing key", e))?;
+                sqlx::query("delete from signing_keys where retired_at < $1")
+                    .bind(micros(forget))
+                    .execute(&mut *connection)
+                    .await
+                    .map_err(|e| Error::query("delete signing keys", e))?;
                 sqlx::query("insert into signing_keys (id, key, public, created_at) values ($1, $2, $3, $4)")
                     .bind(&key.id)
                     .bind(&key.key)
@@ -108,7 +108,7 @@ impl Store {
     pub async fn forget_sealed(&self) -> Result<(), Error> {
         self.write(|connection| {
             Box::pin(async move {
-                for sql in ["delete from signing_keys", "delete from authorities"] {
+                for sql in ["delete from signing_keys", "delete from authorities", "delete from placeholders"] {
                     sqlx::query(sql)
                         .execute(&mut *connection)
                         .await

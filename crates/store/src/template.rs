@@ -1,5 +1,7 @@
 //! Templates and their aliases. Builds are in `build.rs`, tags in `tag.rs`.
 
+mod settings;
+
 use cabana_types::egress::Preset;
 use cabana_types::limits::PIDS;
 use cabana_types::{BuildId, Resources, TeamId, TemplateId};
@@ -30,6 +32,8 @@ pub struct Template {
     pub isolation: Option<String>,
     /// Egress preset of sandboxes that ask for none; `None` for the server's default.
     pub network: Option<Preset>,
+    /// Whether set-uid programs gain nothing in its sandboxes.
+    pub no_new_privileges: bool,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it was last changed.
@@ -193,65 +197,6 @@ impl Store {
         .await
     }
 
-    /// Makes a template public or private.
-    pub async fn set_public(&self, id: TemplateId, public: bool, at: Timestamp) -> Result<(), Error> {
-        self.write(move |connection| {
-            Box::pin(async move {
-                // Teams that lose sight of it are told as well.
-                feed::note_template(connection, &id).await?;
-                let done = sqlx::query("update templates set public = $2 where id = $1 and public <> $2")
-                    .bind(id.as_str())
-                    .bind(public)
-                    .execute(&mut *connection)
-                    .await
-                    .map_err(|e| Error::query("publish a template", e))?;
-                if done.rows_affected() > 0 {
-                    tag::touch(connection, &id, at).await?;
-                }
-                Ok(())
-            })
-        })
-        .await
-    }
-
-    /// Sets the default isolation backend of a template's sandboxes; `None` for the server's default.
-    pub async fn set_isolation(&self, id: TemplateId, isolation: Option<String>, at: Timestamp) -> Result<(), Error> {
-        self.write(move |connection| {
-            Box::pin(async move {
-                let done = sqlx::query("update templates set isolation = $2 where id = $1 and isolation is not $2")
-                    .bind(id.as_str())
-                    .bind(&isolation)
-                    .execute(&mut *connection)
-                    .await
-                    .map_err(|e| Error::query("set a template's isolation", e))?;
-                if done.rows_affected() > 0 {
-                    tag::touch(connection, &id, at).await?;
-                }
-                Ok(())
-            })
-        })
-        .await
-    }
-
-    /// Sets the egress preset of a template's sandboxes; `None` for the server's default.
-    pub async fn set_network(&self, id: TemplateId, network: Option<Preset>, at: Timestamp) -> Result<(), Error> {
-        self.write(move |connection| {
-            Box::pin(async move {
-                let done = sqlx::query("update templates set network = $2 where id = $1 and network is not $2")
-                    .bind(id.as_str())
-                    .bind(network.map(Preset::as_str))
-                    .execute(&mut *connection)
-                    .await
-                    .map_err(|e| Error::query("set a template's network", e))?;
-                if done.rows_affected() > 0 {
-                    tag::touch(connection, &id, at).await?;
-                }
-                Ok(())
-            })
-        })
-        .await
-    }
-
     /// Fails like [`Store::delete_template`] if the template is in use.
     pub async fn check_template_unused(&self, id: &TemplateId) -> Result<(), Error> {
         check_unused(self.reader(), id).await
@@ -371,6 +316,7 @@ fn decode(from: &SqliteRow) -> Result<Template, Error> {
             Some(text) => Some(text.parse().map_err(|e| Error::decode("network", e))?),
             None => None,
         },
+        no_new_privileges: row.flag("no_new_privileges")?,
         created_at: row.time("created_at")?,
         updated_at: row.time("updated_at")?,
         spawn_count: row.number("spawn_count")?,

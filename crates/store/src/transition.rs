@@ -196,11 +196,14 @@ impl Store {
                 .execute(&mut *connection)
                 .await
                 .map_err(|e| Error::query("delete a sandbox's secrets", e))?;
-                sqlx::query("delete from authorities where sandbox = $1")
-                    .bind(id.as_str())
-                    .execute(&mut *connection)
-                    .await
-                    .map_err(|e| Error::query("delete a sandbox's certificate authority", e))?;
+                for sql in ["delete from authorities where sandbox = $1", "delete from placeholders where sandbox = $1"]
+                {
+                    sqlx::query(sql)
+                        .bind(id.as_str())
+                        .execute(&mut *connection)
+                        .await
+                        .map_err(|e| Error::query("delete what is sealed for a sandbox", e))?;
+                }
                 service::forget_secrets(connection, &id).await?;
                 Ok(sandbox)
             })

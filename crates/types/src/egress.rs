@@ -6,6 +6,7 @@
 
 pub mod denial;
 pub mod host;
+pub mod placeholder;
 pub mod preset;
 pub mod template;
 
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -20,6 +22,7 @@ use crate::Secret;
 use crate::address::{Class, Prefix};
 pub use denial::{Denial, Denials, Protocol};
 pub use host::{HostName, HostPattern};
+pub use placeholder::Placeholder;
 pub use preset::Preset;
 pub use template::Template;
 
@@ -60,6 +63,9 @@ pub struct EgressPolicy {
     /// Headers that the egress proxy sets, by host: name and value.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rules: BTreeMap<HostName, BTreeMap<String, Template>>,
+    /// What stands for secrets inside the sandbox. A new policy of the sandbox keeps them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub placeholders: Vec<Placeholder>,
 }
 
 /// An entry of `allow_out`.
@@ -200,21 +206,44 @@ impl EgressPolicy {
             Proxied::None
         } else if self.egress_proxy.is_some() {
             Proxied::All
-        } else if self.names_hosts() || !self.rules.is_empty() || bounds.names_hosts() {
+        } else if self.names_hosts() || self.intercepts_any() || bounds.names_hosts() {
             Proxied::Named
         } else {
             Proxied::None
         }
     }
 
-    /// Whether it has a proxy or rules, which may have credentials.
+    /// Whether the egress proxy changes requests to some host, for which it opens their TLS.
+    pub fn intercepts_any(&self) -> bool {
+        !self.rules.is_empty() || !self.placeholders.is_empty()
+    }
+
+    /// Whether the egress proxy changes requests to a host.
+    pub fn intercepts(&self, host: &HostName) -> bool {
+        self.rules.contains_key(host) || self.placeholders_for(host).next().is_some()
+    }
+
+    /// The placeholders that are replaced in requests to a host.
+    pub fn placeholders_for(&self, host: &HostName) -> impl Iterator<Item = &Placeholder> {
+        self.placeholders.iter().filter(move |placeholder| placeholder.is_for(host))
+    }
+
+    /// Whether it has a proxy or rules, which may have credentials, or placeholders, which are one sandbox's own.
     pub fn may_have_credentials(&self) -> bool {
-        self.egress_proxy.is_some() || !self.rules.is_empty()
+        self.egress_proxy.is_some() || self.intercepts_any()
     }
 
     /// The policy without what may have credentials: for the record of a sandbox that has ended.
     pub fn without_credentials(&self) -> Self {
-        Self { egress_proxy: None, rules: BTreeMap::new(), ..self.clone() }
+        Self { egress_proxy: None, rules: BTreeMap::new(), placeholders: Vec::new(), ..self.clone() }
+    }
+
+    /// The policy with the placeholders of another: they belong to the sandbox and not to what it may connect to.
+    pub fn with_placeholders_of(self: Arc<Self>, other: &Self) -> Arc<Self> {
+        match self.placeholders == other.placeholders {
+            true => self,
+            false => Arc::new(Self { placeholders: other.placeholders.clone(), ..Self::clone(&self) }),
+        }
     }
 
     /// Decides a connection or packet by its address alone.

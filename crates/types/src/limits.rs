@@ -12,6 +12,8 @@ pub const MEMORY_MB: RangeInclusive<u32> = 128..=1_048_576;
 pub const DISK_MB: RangeInclusive<u32> = 64..=4_194_304;
 /// Processes and threads in one sandbox.
 pub const PIDS: u32 = 4096;
+/// Concurrent outbound connections of a sandbox: all share the kernel's table.
+pub const FLOWS_AT_ONCE: u32 = 4096;
 /// Longest timeout of a sandbox from now, seconds (30 days).
 pub const MAX_TIMEOUT_SECONDS: u64 = 30 * 24 * 3600;
 /// Default timeout of `/v2/sandboxes`, seconds.
@@ -76,6 +78,8 @@ pub const MAX_SECRET_BYTES: usize = 64 * 1024;
 pub const MAX_SECRET_METADATA: (usize, usize, usize, usize) = (32, 128, 1024, 8192);
 /// Hosts that one secret is for.
 pub const MAX_SECRET_HOSTS: usize = 64;
+/// Secrets of one sandbox that have a placeholder in its environment.
+pub const MAX_PLACEHOLDERS: usize = 32;
 /// A secret's description, bytes.
 pub const MAX_SECRET_DESCRIPTION: usize = 1024;
 /// Workload identity tokens of one sandbox.

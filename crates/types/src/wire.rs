@@ -59,8 +59,8 @@ pub use sandbox::{
     SandboxDetail, SandboxLifecycle, SandboxPort, SandboxState, TimeoutRequest,
 };
 pub use secret::{
-    DeletedSecret, NewSecret, SecretBinding, SecretBindings, SecretInfo, SecretList, SecretReplacement, SecretUpdate,
-    SecretView,
+    DeletedSecret, NewSecret, NewSigningKey, SecretBinding, SecretBindings, SecretInfo, SecretList, SecretReplacement,
+    SecretUpdate, SecretView, SigningKeyChange,
 };
 pub use service::{
     NewService, NewServiceLink, OpenService, OpenedService, Service, ServiceLink, ServiceLogEnd, ServiceLogLines,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use cabana_types::Secret;
 use cabana_types::limits::MAX_SECRET_BYTES;
-use cabana_types::wire::{NewSecret, SecretInfo, SecretUpdate};
+use cabana_types::wire::{NewSecret, SecretInfo, SecretUpdate, SecretView};
 use jiff::Timestamp;
 
 use crate::amount::{parse_pair, relative};
@@ -17,10 +17,12 @@ const CREATE_EXAMPLES: &str = "\
 Examples:
   pass show openai | cabana secret create openai
   cabana secret create openai --value-file key.txt --metadata owner=me
+  cabana secret create github --host api.github.com --host '*.githubusercontent.com'
 
 The value is read from standard input or the file, without the newline at its end. Prints the
-secret's id. Network rules use the secret as ${e2b.secrets.openai} in headers that the server sets:
-the value never enters a sandbox.";
+secret's id, or with --host its name. Network rules use the secret as ${e2b.secrets.openai} in headers
+that the server sets. With hosts, `cabana create --secret TOKEN=github` puts a placeholder for it into
+the environment. The value never enters a sandbox.";
 
 const LS_EXAMPLES: &str = "\
 Examples:
@@ -56,6 +58,9 @@ pub(crate) enum Command {
         /// File with the value [default: standard input]
         #[arg(long, value_name = "FILE")]
         value_file: Option<PathBuf>,
+        /// Host that it is for, or *.name for all below it; may be repeated
+        #[arg(long, value_name = "HOST")]
+        host: Vec<String>,
         /// Label; may be repeated
         #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
         metadata: Vec<(String, String)>,
@@ -99,12 +104,17 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
     let client = context.client()?;
     let out = &context.out;
     match command {
-        Command::Create { name, value_file, metadata, json } => {
+        Command::Create { name, value_file, host, metadata, json } => {
             let metadata = (!metadata.is_empty()).then(|| metadata.into_iter().collect());
             let value = read_value(value_file.as_deref())?;
-            let new = NewSecret { name, value, metadata, hosts: None, description: None };
+            let hosts = (!host.is_empty()).then_some(host);
+            let new = NewSecret { name, value, metadata, hosts, description: None };
             let made = client.create_secret(&new).await?;
-            if json { out.json(&made)? } else { out.line(made.secret_id.as_str())? }
+            match &made {
+                made if json => out.json(made)?,
+                SecretView::Info(info) => out.line(info.secret_id.as_str())?,
+                SecretView::Binding(binding) => out.line(&binding.name)?,
+            }
         }
         Command::Ls { json: true } => out.json(&client.secrets().await?)?,
         Command::Ls { json: false } => {

@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// The sandbox; a new one if omitted
     #[arg(value_name = "ID", value_parser = parse_id,
           conflicts_with_all = ["keep", "template", "cpu", "memory", "disk", "env", "metadata", "no_internet", "network",
-                                "allow_out", "deny_out", "timeout"])]
+                                "allow_out", "deny_out", "secret", "no_new_privileges", "timeout"])]
     id: Option<SandboxId>,
     /// Working directory [default: the user's home]
     #[arg(long, value_name = "DIR")]

@@ -10,6 +10,7 @@ mod ls;
 mod network;
 mod pull;
 mod request;
+mod sudo;
 mod upload;
 mod watch;
 
@@ -77,6 +78,7 @@ pub(crate) enum Command {
         names: Vec<String>,
     },
     Network(network::Args),
+    Sudo(sudo::Args),
     Logs(logs::Args),
     Init(init::Args),
 }
@@ -89,6 +91,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Import(args) => return Box::pin(import::run(*args, context)).await,
         Command::Ls(args) => return ls::run(args, context).await,
         Command::Network(args) => return network::run(args, context).await,
+        Command::Sudo(args) => return sudo::run(args, context).await,
         Command::Logs(args) => return Box::pin(logs::run(args, context)).await,
         Command::Init(args) => return init::run(&args, context),
         Command::Tag { target, tags } => {

@@ -233,3 +233,32 @@ async fn http2(world: &World) -> (Sender, tokio::task::JoinHandle<()>) {
     });
     (sender, task)
 }
+
+/// The receive window of streams that the server announces on a new connection with HTTP/2.
+async fn window_of(stream: &mut TcpStream) -> u32 {
+    // The preface, and empty settings.
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.expect("write");
+    let mut head = [0; 9];
+    within(stream.read_exact(&mut head)).await.expect("the head of the settings");
+    assert_eq!(head[3], 4, "settings");
+    let mut settings = vec![0; usize::from(u16::from_be_bytes([head[1], head[2]]))];
+    within(stream.read_exact(&mut settings)).await.expect("the settings");
+    let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
+    let window = settings.chunks(6).find(|setting| number(&setting[..2]) == 4);
+    // The protocol's own default is not announced.
+    window.map_or(65_535, |setting| number(&setting[2..]))
+}
+
+#[tokio::test]
+async fn many_connections_of_a_client_may_hold_little_each() {
+    let world = World::with(None, limits(256, 128)).await;
+    let mut open = Vec::new();
+    for _ in 0..65 {
+        let mut stream = world.connect_from(1).await;
+        let window = window_of(&mut stream).await;
+        open.push((stream, window));
+    }
+    assert!(open[..64].iter().all(|(_, window)| *window == 1024 * 1024));
+    assert_eq!(open[64].1, 65_535);
+    assert_eq!(window_of(&mut world.connect_from(2).await).await, 1024 * 1024, "another client");
+}

@@ -23,6 +23,7 @@ use super::target::{self, Host};
 use super::{Closed, MAX_HEAD, MAX_HEADERS, Scheme};
 use crate::dial::{DialError, dial};
 use crate::http::fill::fill;
+use crate::http::replace::replace;
 use crate::session::{Decision, Session, Way};
 use crate::stream::{AnyStream, join};
 
@@ -91,12 +92,18 @@ impl Exchange {
         if let Some(protocol) = &protocol {
             set_upgrade(&mut parts.headers, protocol.clone());
         }
-        if let Some(rules) = host.name.as_ref().and_then(|name| decision.policy.rules.get(name)) {
+        if let Some(name) = host.name.as_ref().filter(|name| decision.policy.intercepts(name)) {
             // The server would answer with the headers, and the sandbox read the secrets.
             if matches!(parts.method.as_str(), "TRACE" | "TRACK") {
-                return Err(Fault::BadRequest("TRACE is not allowed to a host with rules").into());
+                return Err(Fault::BadRequest("TRACE is not allowed to a host that gets secrets").into());
             }
-            fill(&self.session, rules, &mut parts.headers).await?;
+            // Before the rules, so that nothing is replaced in what they fill in.
+            if matches!(self.scheme, Scheme::Tls(_)) && protocol.is_none() {
+                replace(&self.session, decision.policy.placeholders_for(name), &mut parts.headers).await?;
+            }
+            if let Some(rules) = decision.policy.rules.get(name) {
+                fill(&self.session, rules, &mut parts.headers).await?;
+            }
         }
         // `Connection` may have named it.
         parts.headers.insert(HOST, host.header);

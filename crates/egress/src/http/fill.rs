@@ -12,7 +12,7 @@ use super::target::is_controlled;
 use crate::session::Session;
 
 /// Bytes of a filled value.
-const MAX_VALUE: usize = 32 * 1024;
+pub(super) const MAX_VALUE: usize = 32 * 1024;
 
 /// Sets the headers; existing ones of the same names are replaced.
 pub(crate) async fn fill(
@@ -50,7 +50,12 @@ async fn value(session: &Session, template: &Template) -> Result<HeaderValue, St
     if filled.len() > MAX_VALUE {
         return Err(format!("its value is longer than {MAX_VALUE} bytes"));
     }
-    let mut value = HeaderValue::try_from(filled).map_err(|_| {
+    sensitive(filled.as_bytes())
+}
+
+/// A header value that contains a secret.
+pub(super) fn sensitive(filled: &[u8]) -> Result<HeaderValue, String> {
+    let mut value = HeaderValue::from_bytes(filled).map_err(|_| {
         "a secret or token contains a line break or another character that no header can have".to_owned()
     })?;
     value.set_sensitive(true);

@@ -6,6 +6,7 @@ mod hostile;
 mod kernel;
 mod logs;
 mod names;
+mod placeholders;
 mod requests;
 mod rules;
 mod socks;

@@ -103,6 +103,10 @@ impl Credentials for World {
         found.map(Secret::new).ok_or(CredentialError::NotFound)
     }
 
+    async fn behind(&self, owner: &SandboxId, placeholder: &str) -> Result<Secret, CredentialError> {
+        self.secret(owner, placeholder).await
+    }
+
     async fn token(&self, _: &SandboxId, name: &str) -> Result<Secret, CredentialError> {
         match name {
             "gcp" => Ok(Secret::new("token-of-gcp")),

@@ -347,7 +347,7 @@ fn a_sandbox_is_told_its_own_facts() {
     let world = World::new(8);
     let facts = world.dir.path().join("facts");
     fs::create_dir(&facts).unwrap();
-    for name in ["cpuinfo", "loadavg", "meminfo", "online", "stat"] {
+    for name in ["cpuinfo", "loadavg", "meminfo", "online", "stat", "vmstat"] {
         fs::write(facts.join(name), format!("its own {name}")).unwrap();
     }
     let (_, mut report) = world.launch("/").unwrap();

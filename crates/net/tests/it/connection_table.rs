@@ -1,7 +1,7 @@
-//! Sandboxes cannot fill the machine's connection table by asking for names.
+//! Sandboxes cannot fill the machine's connection table, neither by asking for names nor by closing connections.
 
-use std::net::{Ipv4Addr, TcpStream, UdpSocket};
-use std::time::Duration;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
 
 use cabana_supervisor::Supervisor;
 use hickory_proto::op::ResponseCode;
@@ -69,4 +69,41 @@ fn redirected_queries_are_limited() {
         assert!((1..2000).contains(&entries), "{entries}");
         network.close().await.unwrap();
     });
+}
+
+/// Opens and closes connections as fast as possible until many were dropped. Returns how many succeeded.
+fn open_and_close(server: SocketAddr) -> u64 {
+    let (mut opened, mut dropped) = (0, 0);
+    while dropped < 500 && opened < 20_000 {
+        match TcpStream::connect_timeout(&server, Duration::from_millis(20)) {
+            Ok(_) => opened += 1,
+            Err(_) => dropped += 1,
+        }
+    }
+    opened
+}
+
+/// The kernel keeps them for minutes, but does not count them as concurrent.
+#[test]
+fn closed_connections_are_limited_by_their_rate() {
+    on_machine(async |machine| {
+        let network = machine.open().await;
+        let slot = acquire(&network, true).await.unwrap();
+        let port = inside(&machine.outside, || start_sink(PUBLIC)).await;
+        let begin = Instant::now();
+        let opened = inside(&slot.netns, move || open_and_close((PUBLIC, port).into())).await;
+        let most = 4096 + 500 * (begin.elapsed().as_secs() + 2);
+        let entries = u64::from(entries());
+        assert!(opened > 2000, "{opened}: connections are possible");
+        assert!(opened < most && entries < most, "{opened} and {entries}, more than {most}");
+        network.close().await.unwrap();
+    });
+}
+
+/// A server that closes every connection.
+fn start_sink(address: Ipv4Addr) -> u16 {
+    let listener = TcpListener::bind((address, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    port
 }

@@ -25,8 +25,8 @@ use crate::Error;
 
 /// The files: what they are called in `/proc`, and `online` in `/sys/devices/system/cpu`. Whether each tells only how many
 /// processors there are.
-const FILES: [(&str, bool); 5] =
-    [("cpuinfo", true), ("loadavg", false), ("meminfo", false), ("online", true), ("stat", false)];
+const FILES: [(&str, bool); 6] =
+    [("cpuinfo", true), ("loadavg", false), ("meminfo", false), ("online", true), ("stat", false), ("vmstat", false)];
 
 /// Of the tmpfs: six pages for each sandbox, more where there are many processors.
 const OPTIONS: &std::ffi::CStr = c"mode=0711,size=256m,nr_inodes=0";
@@ -126,8 +126,9 @@ impl Facts {
         }
     }
 
-    fn texts(&self, view: &View, load: &Load) -> [String; 5] {
-        [text::cpuinfo(&self.cpuinfo, view.cpus), load.text(), view.meminfo(), text::online(view.cpus), view.stat()]
+    fn texts(&self, view: &View, load: &Load) -> [String; 6] {
+        let (cpuinfo, online) = (text::cpuinfo(&self.cpuinfo, view.cpus), text::online(view.cpus));
+        [cpuinfo, load.text(), view.meminfo(), online, view.stat(), text::VMSTAT.to_owned()]
     }
 
     fn boot(&self, up: Duration) -> SystemTime {

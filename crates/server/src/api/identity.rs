@@ -10,10 +10,13 @@ use axum::response::IntoResponse;
 use cabana_types::ErrorCode;
 use cabana_types::egress::template::is_token_name;
 use cabana_types::limits::{MAX_AUDIENCE_BYTES, MAX_IDENTITY_TOKENS, MAX_TOKEN_NAME_BYTES};
+use cabana_types::wire::{NewSigningKey, SigningKeyChange};
+use http::StatusCode;
 use http::header::CACHE_CONTROL;
 use serde_json::{Value, json};
 
 use super::App;
+use super::body::OptionalBody;
 use crate::error::{ApiError, short};
 
 /// The only type of tokens.
@@ -45,6 +48,19 @@ pub(super) async fn jwks(State(app): State<Arc<App>>) -> Result<impl IntoRespons
         ApiError::new(ErrorCode::ServiceUnavailable, format!("The keys of this server cannot be read: {error}"))
     })?;
     Ok(([(CACHE_CONTROL, KEEP_KEYS)], Json(json!({ "keys": keys }))))
+}
+
+/// Replace the key that signs workload identity tokens. For operators: it is replaced every 30 days by itself.
+#[utoipa::path(post, path = "/admin/signing-keys", tag = "identity", request_body = Option<SigningKeyChange>,
+    responses((status = 201, description = "Tokens are signed with it from now on", body = NewSigningKey)))]
+pub(super) async fn rotate_signing_key(
+    State(app): State<Arc<App>>,
+    OptionalBody(change): OptionalBody<SigningKeyChange>,
+) -> Result<(StatusCode, Json<NewSigningKey>), ApiError> {
+    let kid = app.vault.identity.rotate(change.withdraw).await.map_err(|error| {
+        ApiError::new(ErrorCode::ServiceUnavailable, format!("The key could not be replaced: {error}"))
+    })?;
+    Ok((StatusCode::CREATED, Json(NewSigningKey { kid })))
 }
 
 /// The tokens that a request registers: audience by name.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cabana_runtime::DiskSource;
 use cabana_store::{Boot, Idempotency, Sandbox};
-use cabana_types::egress::Preset;
+use cabana_types::egress::{EgressPolicy, Preset};
 use cabana_types::limits::{
     DEFAULT_TIMEOUT_SECONDS, DEFAULT_TIMEOUT_V1_SECONDS, IDLE_SECONDS, MAX_IDEMPOTENCY_KEY_BYTES, MAX_KEPT,
     MAX_MAP_BYTES, MAX_MAP_ENTRIES, MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_VALUE_BYTES, within,
@@ -65,7 +65,9 @@ impl App {
         let iam = read_iam(request.iam.as_ref())?;
         let life = life_policy(&request, timeout)?;
         let metadata = request.metadata.unwrap_or_default();
-        let env_vars = request.env_vars.unwrap_or_default();
+        let mut env_vars = request.env_vars.unwrap_or_default();
+        let secrets = request.secrets.unwrap_or_default();
+        let placeholders = self.placeholders(&caller.team, &secrets, &mut env_vars).await?;
         check_map("metadata", &metadata)?;
         check_map("envVars", &env_vars)?;
         check_environment(&env_vars)?;
@@ -73,9 +75,13 @@ impl App {
         let origin = self.find_origin(&caller.team, &request.template_id).await?;
         let resources =
             self.limits.resources(origin.resources, request.cpu_count, request.memory_mb, request.disk_size_mb)?;
-        // What a snapshot was made with cannot be taken back.
+        // What the operator or the template asks for, or a snapshot was made with, cannot be taken back.
         let no_new_privileges =
-            self.no_new_privileges || request.no_new_privileges == Some(true) || origin.boot.no_new_privileges;
+            self.no_new_privileges || origin.boot.no_new_privileges || request.no_new_privileges == Some(true);
+        let egress = match network.egress {
+            Some(egress) => Arc::new(egress),
+            None => self.egress.default_policy(origin.network),
+        };
         let isolation = self.isolation(request.isolation.as_deref().or(origin.isolation.as_deref()))?;
         let now = Timestamp::now();
         Ok(CreateRequest {
@@ -93,10 +99,7 @@ impl App {
                 env_vars,
                 access_token: secure.then(token),
                 secure,
-                egress: match network.egress {
-                    Some(egress) => Arc::new(egress),
-                    None => self.egress.default_policy(origin.network),
-                },
+                egress: egress.with_placeholders_of(&EgressPolicy { placeholders, ..EgressPolicy::default() }),
                 iam,
                 traffic: Traffic {
                     token: network.private.then(token),
@@ -157,25 +160,29 @@ impl App {
     /// The template or snapshot that a request names.
     async fn find_origin(&self, team: &TeamId, text: &str) -> Result<Origin, ApiError> {
         if let Some(snapshot) = self.find_snapshot(team, text).await? {
+            let template = self.store.template(&snapshot.template).await?;
+            let no_new_privileges =
+                snapshot.boot.no_new_privileges || template.as_ref().is_some_and(|template| template.no_new_privileges);
             return Ok(Origin {
                 template: snapshot.template.clone(),
                 build: snapshot.build,
                 alias: snapshot.alias,
                 resources: snapshot.resources,
-                boot: snapshot.boot,
+                boot: Boot { no_new_privileges, ..snapshot.boot },
                 isolation: Some(snapshot.isolation),
-                network: self.template_network(&snapshot.template).await?,
+                network: template.and_then(|template| template.network),
                 disk: DiskSource::Snapshot(snapshot.id),
             });
         }
         let template = self.find_template(team, text).await?;
         let build = self.finished_build(&template, text).await?;
+        let no_new_privileges = build.boot.no_new_privileges || template.no_new_privileges;
         Ok(Origin {
             template: template.id,
             build: build.id,
             alias: template.aliases.into_iter().next(),
             resources: build.resources,
-            boot: build.boot,
+            boot: Boot { no_new_privileges, ..build.boot },
             isolation: template.isolation,
             network: template.network,
             disk: DiskSource::New,
@@ -260,30 +267,14 @@ fn idempotency(headers: &HeaderMap, request: &NewSandbox, version: Version) -> R
 
 /// Rejects options that this server does not support yet, unless they are empty.
 fn refuse_unsupported(request: &NewSandbox) -> Result<(), ApiError> {
-    let options = [
-        ("secrets", request.secrets.as_ref().is_some_and(is_something)),
-        ("volumeMounts", request.volume_mounts.as_ref().is_some_and(|v| !v.is_empty())),
-    ];
-    match options.into_iter().find(|(_, is_set)| *is_set) {
-        Some((field, _)) => Err(unsupported(field)),
-        None => Ok(()),
+    match request.volume_mounts.as_ref().is_some_and(|mounts| !mounts.is_empty()) {
+        true => Err(unsupported("volumeMounts")),
+        false => Ok(()),
     }
 }
 
 pub(super) fn unsupported(field: &str) -> ApiError {
     ApiError::new(ErrorCode::NotSupported, format!("{field} is not available on this server yet; leave it out"))
-}
-
-/// Whether a JSON value is set: `null`, `false`, empty texts, empty lists, and objects of such values are not.
-pub(super) fn is_something(value: &Value) -> bool {
-    match value {
-        Value::Null => false,
-        Value::Bool(value) => *value,
-        Value::Number(_) => true,
-        Value::String(text) => !text.is_empty(),
-        Value::Array(list) => !list.is_empty(),
-        Value::Object(map) => map.values().any(is_something),
-    }
 }
 
 /// Checks the options of MCP servers. Nothing else is done with them: the SDK starts the gateway in the sandbox itself.
@@ -346,21 +337,4 @@ pub(super) fn check_environment(env: &BTreeMap<String, String>) -> Result<(), Ap
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn empty_options_are_ignored() {
-        for value in [json!(null), json!(false), json!(""), json!([]), json!({}), json!({"tokens": {}})] {
-            assert!(!is_something(&value), "{value}");
-        }
-        for value in [json!(true), json!(0), json!("a"), json!([null]), json!({"a": {"b": true}})] {
-            assert!(is_something(&value), "{value}");
-        }
-    }
 }

@@ -42,6 +42,9 @@ pub(super) async fn update_template(
     if let Some(network) = network {
         app.store.set_network(template.id.clone(), network, Timestamp::now()).await?;
     }
+    if let Some(on) = update.no_new_privileges {
+        app.store.set_no_new_privileges(template.id.clone(), on, Timestamp::now()).await?;
+    }
     Ok(Json(TemplateNames { names: names(&template) }))
 }
 

@@ -204,6 +204,7 @@ pub(super) fn shown(row: Row) -> Template {
         envd_version: ENVD_VERSION.into(),
         build_status: status.as_str().into(),
         network: row.network.map(|preset| preset.as_str().to_owned()),
+        no_new_privileges: row.no_new_privileges,
     }
 }
 

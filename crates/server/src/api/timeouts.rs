@@ -151,7 +151,7 @@ async fn check_options(app: &App, caller: &Caller, id: &SandboxId, request: &Con
     let row = app.find_usable(&caller.team, id).await?;
     let options = NetworkOptions::read(network.as_ref(), None, &app.egress)?;
     let private = options.private || *allow_public_traffic == Some(false);
-    if options.egress.is_some_and(|egress| egress != *row.egress) {
+    if options.egress.is_some_and(|egress| *Arc::new(egress).with_placeholders_of(&row.egress) != *row.egress) {
         let text = format!("Connecting does not change where a sandbox may connect; use PUT /sandboxes/{id}/network");
         return Err(ApiError::new(ErrorCode::NotSupported, text));
     }

@@ -68,6 +68,7 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("GET PUT DELETE", "/admin/teams/{teamID}/quotas", one(Admin)),
     ("PUT", "/admin/teams/{teamID}/plan", one(Admin)),
     ("GET", "/admin/plans", one(Admin)),
+    ("POST", "/admin/signing-keys", one(Admin)),
     ("GET PUT DELETE", "/admin/plans/{planID}", one(Admin)),
     // Sandboxes.
     ("GET", "/sandboxes", one(SandboxesRead)),

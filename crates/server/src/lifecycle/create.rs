@@ -159,8 +159,9 @@ impl Creator {
         sandbox: &Sandbox,
         disk: DiskSource,
     ) -> Result<Launched, BoxFuture<'a, Launched>> {
-        let authority = self.driver.certificate(sandbox).await;
-        let mut launch = held.launch(launch::of_sandbox(sandbox, disk, authority)).boxed();
+        let sandbox = self.driver.with_secrets(sandbox).await;
+        let authority = self.driver.certificate(&sandbox).await;
+        let mut launch = held.launch(launch::of_sandbox(&sandbox, disk, authority)).boxed();
         match tokio::time::timeout(self.launch_limit, &mut launch).await {
             Ok(launched) => Ok(launched),
             Err(_) => Err(launch),

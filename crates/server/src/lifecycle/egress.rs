@@ -39,6 +39,7 @@ impl Driver {
                 State::Paused { .. } | State::Failed { .. } => false,
                 other => return Err(ChangeError::Conflict { id, state: other.name() }),
             };
+            let policy = policy.with_placeholders_of(&before.egress);
             // The row first: a server that dies before it has changed the packet filter does so when it starts again.
             let sandbox = this.store.set_egress(id.clone(), Arc::clone(&policy), Timestamp::now()).await?;
             failpoint::hit("egress.written");

@@ -90,7 +90,15 @@ impl Driver {
         sandbox: &Sandbox,
         seconds: Option<u64>,
     ) -> Result<Outcome, ChangeError> {
-        let thawed = held.thaw().await;
+        let renewed = self.with_secrets(sandbox).await;
+        let prepared = match Arc::ptr_eq(&renewed.egress, &sandbox.egress) {
+            true => Ok(()),
+            false => held.set_egress(Arc::clone(&renewed.egress)).await,
+        };
+        let thawed = match prepared {
+            Ok(()) => held.thaw().await,
+            Err(error) => Err(error),
+        };
         failpoint::hit("resume.thawed");
         let live = held.adopt().await.unwrap_or_default();
         match (thawed, live) {
@@ -111,8 +119,9 @@ impl Driver {
         seconds: Option<u64>,
     ) -> Result<Outcome, ChangeError> {
         failpoint::hit("boot.begun");
-        let authority = self.certificate(sandbox).await;
-        let launched = held.launch(launch::of_sandbox(sandbox, DiskSource::Kept, authority)).await;
+        let renewed = self.with_secrets(sandbox).await;
+        let authority = self.certificate(&renewed).await;
+        let launched = held.launch(launch::of_sandbox(&renewed, DiskSource::Kept, authority)).await;
         failpoint::hit("boot.launched");
         match launched {
             Ok(live) => {

@@ -146,13 +146,37 @@ impl Identity {
         {
             return Ok(Arc::clone(signer));
         }
+        self.replace(&mut current, now, now - KEY_GRACE).await
+    }
+
+    /// Replaces the current key at once; returns the id of the new one. Keys before it stay published for a while, or are
+    /// withdrawn, so that no token of theirs verifies any more.
+    pub(crate) async fn rotate(&self, withdraw: bool) -> Result<String, CredentialError> {
+        self.rotate_at(withdraw, Timestamp::now()).await
+    }
+
+    async fn rotate_at(&self, withdraw: bool, now: Timestamp) -> Result<String, CredentialError> {
+        let mut current = self.current.lock().await;
+        let forget = if withdraw { Timestamp::MAX } else { now - KEY_GRACE };
+        let signer = self.replace(&mut current, now, forget).await?;
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        Ok(signer.id.clone())
+    }
+
+    /// Signs with a new key from now on. Keys that were retired before `forget` are deleted.
+    async fn replace(
+        &self,
+        current: &mut Option<(Arc<Signer>, Timestamp)>,
+        now: Timestamp,
+        forget: Timestamp,
+    ) -> Result<Arc<Signer>, CredentialError> {
         let der = Signer::generate().map_err(|error| unavailable(&error))?;
         let signer = Arc::new(Signer::from_pkcs8(&der).map_err(|error| unavailable(&error))?);
         let key = self.sealer.seal(&row(&signer.id), &der).map_err(|error| unavailable(&error))?;
         let (id, public) = (signer.id.clone(), signer.public().to_vec());
         tracing::info!(key = id, "workload identity tokens are signed with a new key");
         let key = SigningKey { id, key, public, created_at: now, retired_at: None };
-        self.store.rotate_signing_key(key, now - KEY_GRACE).await.map_err(|error| unavailable(&error))?;
+        self.store.rotate_signing_key(key, forget).await.map_err(|error| unavailable(&error))?;
         *current = Some((Arc::clone(&signer), now));
         Ok(signer)
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cabana_egress::CredentialError;
 use cabana_store::{SealedSecret, SecretChange, SecretInserted, SecretRef, Store};
+use cabana_types::egress::Placeholder;
 use cabana_types::limits::MAX_SECRETS;
 use cabana_types::{Secret, SecretId, TeamId};
 use jiff::Timestamp;
@@ -12,9 +13,6 @@ use jiff::Timestamp;
 use super::sealing::{Sealer, SealingError};
 use super::unavailable;
 use crate::error::Error;
-
-/// Beginning of what stands for a secret's value inside a sandbox.
-const PLACEHOLDER: &str = "novita_secret_";
 
 /// A checked request for a new secret.
 #[derive(Debug)]
@@ -37,8 +35,8 @@ pub(crate) struct NewValue {
 /// Stores secrets and reveals them to the egress proxy.
 #[derive(Debug)]
 pub(crate) struct Secrets {
-    store: Store,
-    sealer: Arc<Sealer>,
+    pub(super) store: Store,
+    pub(super) sealer: Arc<Sealer>,
 }
 
 impl Secrets {
@@ -52,8 +50,6 @@ impl Secrets {
         // As precise as the store, so that a later read gives the same.
         let now = Timestamp::now();
         let now = Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now);
-        let mark: [u8; 16] = rand::random();
-        let mark: String = mark.iter().map(|b| format!("{b:02x}")).collect();
         let secret = SealedSecret {
             value: self.seal(&team, &id, &new.value)?,
             id,
@@ -63,7 +59,8 @@ impl Secrets {
             metadata: new.metadata,
             hosts: new.hosts,
             description: new.description,
-            placeholder: format!("{PLACEHOLDER}{mark}"),
+            // Sandboxes have placeholders of their own; Novita's clients want to be told one.
+            placeholder: Placeholder::from_random(rand::random(), String::new(), Vec::new()).text,
             created_at: now,
             updated_at: now,
         };
@@ -87,8 +84,12 @@ impl Secrets {
     /// The current value of a team's secret.
     pub(crate) async fn reveal(&self, team: &TeamId, name: &str) -> Result<Secret, CredentialError> {
         let found = self.store.secret(team, &SecretRef::Name(name.to_owned())).await;
-        let found = found.map_err(|error| unavailable(&error))?.ok_or(CredentialError::NotFound)?;
-        self.sealer.unseal_text(&row(team, &found.id), &found.value).map_err(|error| {
+        self.open(&found.map_err(|error| unavailable(&error))?.ok_or(CredentialError::NotFound)?)
+    }
+
+    /// The value of a secret.
+    pub(super) fn open(&self, found: &SealedSecret) -> Result<Secret, CredentialError> {
+        self.sealer.unseal_text(&row(&found.team, &found.id), &found.value).map_err(|error| {
             tracing::error!(secret = %found.id, %error, "a secret cannot be read; set its value again");
             CredentialError::Unavailable("its value has to be set again".into())
         })

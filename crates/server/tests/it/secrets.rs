@@ -209,3 +209,44 @@ fn identity_tokens_are_registered_at_creation() {
     assert_eq!(message, "iam.tokens.aws.tokenType: only \"JWT-SVID\" is supported");
     assert_eq!(server.listed(), [id]);
 }
+
+#[test]
+fn placeholders_need_a_secret_with_hosts() {
+    let server = TestServer::start();
+    create(&server, "without-hosts", "canary").is(201);
+    server.post("/secrets", json!({"name": "Good.one", "value": "canary", "hosts": ["a.org"]})).is(201);
+    let refused = |secrets: Value, environment: Value| {
+        let body = json!({"templateID": "base", "secrets": secrets, "envVars": environment});
+        server.post("/v2/sandboxes", body).error(400, "invalid_request")
+    };
+    assert!(refused(json!({"KEY": "missing"}), json!({})).contains("does not exist: create it first"));
+    assert!(refused(json!({"KEY": "without-hosts"}), json!({})).contains("has no hosts"));
+    assert!(refused(json!({"KEY": "good.ONE"}), json!({"KEY": "x"})).contains("is in envVars, too"));
+    assert!(refused(json!({"a=b": "good.one"}), json!({})).contains("must not contain ="));
+    assert!(refused(json!({"": "good.one"}), json!({})).contains("a name has 1 to"));
+    let many: serde_json::Map<_, _> = (0..33).map(|n| (format!("V{n}"), json!("good.one"))).collect();
+    assert!(refused(json!(many), json!({})).contains("at most 32"));
+    for wrong in [json!("text"), json!(["good.one"]), json!({"KEY": 1}), json!({"KEY": null})] {
+        refused(wrong, json!({}));
+    }
+    let made = |secrets: Value| server.post("/v2/sandboxes", json!({"templateID": "base", "secrets": secrets})).is(201);
+    for nothing in [json!(null), json!({})] {
+        made(nothing);
+    }
+    let id = made(json!({"KEY": "GOOD.one"})).member("sandboxID");
+    let shown = server.get(&format!("/sandboxes/{id}")).is(200);
+    assert!(!shown.text.contains("novita_secret_") && !shown.text.contains("canary"), "{}", shown.text);
+    let network = server.get(&format!("/sandboxes/{id}/network")).is(200).json();
+    assert_eq!(network["preset"], json!("internet"), "placeholders are not part of it");
+    server.call("PUT", &format!("/sandboxes/{id}/network"), Some(json!({"preset": "none"}))).is(204);
+    assert_eq!(server.get(&format!("/sandboxes/{id}/network")).is(200).json()["preset"], json!("none"));
+}
+
+#[test]
+fn placeholders_are_for_secrets_of_the_own_team() {
+    let server = with_another_team();
+    server.post("/secrets", json!({"name": "mine", "value": "canary", "hosts": ["a.org"]})).is(201);
+    let body = r#"{"templateID": "base", "secrets": {"KEY": "mine"}}"#;
+    let refused = as_other(&server, "POST", "/v2/sandboxes", Some(body)).error(400, "invalid_request");
+    assert!(refused.contains("does not exist"), "{refused}");
+}

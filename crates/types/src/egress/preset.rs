@@ -54,9 +54,12 @@ impl Preset {
         }
     }
 
-    /// The preset that a policy is the same as.
+    /// The preset that a policy is the same as, whatever its placeholders.
     pub fn of(policy: &EgressPolicy, registries: &[Target]) -> Option<Self> {
-        Self::ALL.into_iter().find(|preset| preset.policy(registries) == *policy)
+        let same = |preset: &Self| {
+            EgressPolicy { placeholders: policy.placeholders.clone(), ..preset.policy(registries) } == *policy
+        };
+        Self::ALL.into_iter().find(same)
     }
 }
 

@@ -53,10 +53,10 @@ pub struct NewSandbox {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub iam: Option<serde_json::Value>,
-    /// Secrets to put into the environment (Novita).
+    /// Secrets by the variable of the environment that gets a placeholder. In header values of HTTPS requests to the
+    /// secret's hosts, the placeholder is replaced by the value, which never enters the sandbox (Novita).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
-    pub secrets: Option<serde_json::Value>,
+    pub secrets: Option<BTreeMap<String, String>>,
     /// Volumes to mount.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Object>>))]
@@ -82,8 +82,8 @@ pub struct NewSandbox {
     /// Isolation backend, instead of the template's or the server's default; `GET /status` lists them (Cabana).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<String>,
-    /// Whether set-uid programs such as `sudo` gain nothing inside. It cannot be taken back for this sandbox, its
-    /// snapshots and forks (Cabana).
+    /// Whether set-uid programs such as `sudo` gain nothing inside, also where template and server do not say so. It cannot
+    /// be taken back for this sandbox, its snapshots and forks (Cabana).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_new_privileges: Option<bool>,
 }

@@ -133,3 +133,21 @@ pub enum SecretList {
     /// All, in Novita's form.
     All(SecretBindings),
 }
+
+/// Body of `POST /admin/signing-keys`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SigningKeyChange {
+    /// Whether the keys before it are not published any more: no token that they have signed verifies then. Otherwise they
+    /// stay for a day, so that tokens verify until they expire.
+    #[serde(default)]
+    pub withdraw: bool,
+}
+
+/// Answer of `POST /admin/signing-keys`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewSigningKey {
+    /// Id of the key, as `/.well-known/jwks.json` has it.
+    pub kid: String,
+}

@@ -54,6 +54,9 @@ pub struct Template {
     /// (Cabana).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
+    /// Whether set-uid programs such as `sudo` gain nothing in its sandboxes, whatever their creation says (Cabana).
+    #[serde(default)]
+    pub no_new_privileges: bool,
 }
 
 /// A page of templates, as Novita's clients want it.
@@ -141,6 +144,10 @@ pub struct TemplateUpdate {
     /// (Cabana).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
+    /// Whether set-uid programs such as `sudo` gain nothing in new sandboxes. A creation can ask for it where the template
+    /// does not, but not the other way round; builds are not affected (Cabana).
+    #[serde(default, rename = "noNewPrivileges", skip_serializing_if = "Option::is_none")]
+    pub no_new_privileges: Option<bool>,
 }
 
 /// Answer of `PATCH /v2/templates/{id}`.

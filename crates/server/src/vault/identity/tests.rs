@@ -149,3 +149,23 @@ async fn keys_rotate_and_old_ones_are_published_for_a_while() {
     let keys = later.store.signing_keys().await.expect("keys");
     assert_eq!(keys.len(), 2, "the first was forgotten");
 }
+
+#[tokio::test]
+async fn keys_rotate_on_demand_and_can_be_withdrawn() {
+    let dir = tempfile::tempdir().expect("directory");
+    let identity = identity(&dir).await;
+    let row = sandbox();
+    let keys = async || serde_json::to_value(identity.keys().await.expect("keys")).expect("JSON");
+    let now = Timestamp::now();
+    let first = identity.token_at(&row, "aws", now).await.expect("token");
+    let second = identity.rotate_at(false, now).await.expect("rotated");
+    assert_eq!(keys().await.as_array().map(Vec::len), Some(2));
+    assert!(verifies(&dir, first.expose(), &keys().await), "it is still published");
+    let token = identity.token_at(&row, "aws", now).await.expect("token");
+    assert_ne!(token.expose(), first.expose(), "tokens of the old key are not given out again");
+    let third = identity.rotate_at(true, now).await.expect("rotated");
+    assert_ne!(second, third);
+    let published = keys().await;
+    assert_eq!(published.as_array().map(Vec::len), Some(1));
+    assert_eq!(published[0]["kid"], json!(third));
+}
