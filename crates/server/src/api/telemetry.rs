@@ -21,7 +21,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(scrape))
 }
 
-/// Measurements of the server for Prometheus: durations of creations by phase and of requests by route, sandboxes by state, capacity, queues.
+/// Measurements for Prometheus: durations of creations by phase and of requests by route, sandboxes by state, capacity, queues.
 #[utoipa::path(get, path = "/metrics", tag = "server",
     responses((status = 200, description = "In the text format of OpenMetrics", body = String,
         content_type = "application/openmetrics-text")))]
