@@ -1,22 +1,22 @@
-//! `GET /files`: the contents of a file, whole or as a range, compressed if the client accepts it.
+//! `GET /files`: the contents of a file, whole or as a range. Small text is compressed if the client accepts it.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use async_compression::Level;
-use async_compression::tokio::bufread::GzipEncoder;
 use bytes::Bytes;
 use cabana_types::guest::tools::MEDIA_TYPE_HEADER;
-use futures_util::Stream;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures_util::{Stream, StreamExt as _};
 use http::header::{
     ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
     HeaderName, HeaderValue, LAST_MODIFIED, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, Response, StatusCode};
-use tokio_util::io::{ReaderStream, StreamReader};
+use tokio::task::JoinHandle;
 
 use crate::blocking;
 use crate::error::Problem;
@@ -30,8 +30,11 @@ const SMALL: u64 = 64 << 10;
 const CHUNK: usize = 256 << 10;
 /// Files that are read at once for their digest.
 const MAX_DIGEST: u64 = 8 << 20;
-/// Below this, compressing costs more than it saves.
-const WORTH_GZIP: usize = 1024;
+/// Below this, compressing costs more than it saves. Above, it is slower than sending on all but slow links.
+const LEAST_PACKED: usize = 1 << 10;
+const MOST_PACKED: usize = 256 << 10;
+/// How much of a file is compressed to find out whether it gains.
+const SAMPLE: usize = 8 << 10;
 
 /// An opened file and its first bytes.
 struct Opened {
@@ -44,6 +47,8 @@ struct Opened {
     /// The SHA-256 of the whole file, in quotes.
     etag: Option<String>,
     image: Option<&'static str>,
+    /// The whole file compressed, if that is worth it.
+    packed: Option<Vec<u8>>,
 }
 
 /// Handles a download.
@@ -61,7 +66,8 @@ pub(crate) async fn serve_opened(
     digest: Option<u64>,
 ) -> Result<Response<Body>, Problem> {
     let name = path.clone();
-    let mut opened = blocking::run(move || start(readable, &path, digest)).await?;
+    let packs = range::accepts_gzip(headers);
+    let mut opened = blocking::run(move || start(readable, &path, digest, packs)).await?;
     if opened.complete {
         opened.size = opened.head.len() as u64;
     }
@@ -79,11 +85,10 @@ pub(crate) async fn serve_opened(
     }
     // Ranges do not apply to a pseudo file that is longer than its reported size.
     let endless = !opened.complete && opened.size <= SMALL;
-    if range::accepts_gzip(headers) && (opened.head.len() >= WORTH_GZIP || !opened.complete) {
+    if let Some(packed) = opened.packed {
         response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        let limit = if endless { u64::MAX } else { opened.size };
-        let encoder = GzipEncoder::with_quality(StreamReader::new(Box::pin(pieces(opened, limit))), Level::Fastest);
-        *response.body_mut() = reply::stream(ReaderStream::with_capacity(encoder, 64 << 10));
+        set(response.headers_mut(), CONTENT_LENGTH, &packed.len().to_string());
+        *response.body_mut() = reply::bytes(packed);
         return Ok(response);
     }
     if endless {
@@ -129,11 +134,12 @@ fn open_file(path: &Path) -> Result<Readable, Problem> {
     })
 }
 
-fn start(readable: Readable, path: &Path, digest: Option<u64>) -> Result<Opened, Problem> {
+/// `packs`: the client takes a compressed response.
+fn start(readable: Readable, path: &Path, digest: Option<u64>, packs: bool) -> Result<Opened, Problem> {
     let Readable { mut file, size, modified } = readable;
     let failed = |e: io::Error| Problem::io("read", path, &e);
     // Read before the digest is known, so that it is that of the bytes that are sent.
-    let small = digest.unwrap_or_default().clamp(SMALL, MAX_DIGEST);
+    let small = digest.unwrap_or_default().clamp(if packs { MOST_PACKED as u64 } else { SMALL }, MAX_DIGEST);
     let mut head = Vec::new();
     if size <= small {
         (&mut file).take(small + 1).read_to_end(&mut head).map_err(failed)?;
@@ -149,7 +155,26 @@ fn start(readable: Readable, path: &Path, digest: Option<u64>) -> Result<Opened,
         }
     };
     let etag = (complete && digest.is_some()).then(|| format!("\"{}\"", sha256(&head)));
-    Ok(Opened { file, head, complete, size, modified, etag, image })
+    let packed = if packs && complete { pack(&head) } else { None };
+    Ok(Opened { file, head, complete, size, modified, etag, image, packed })
+}
+
+/// The compressed form of a file for which it is worth it.
+fn pack(content: &[u8]) -> Option<Vec<u8>> {
+    if !(LEAST_PACKED..=MOST_PACKED).contains(&content.len()) {
+        return None;
+    }
+    let sample = content.get(..SAMPLE).unwrap_or(content);
+    if gzip(sample)?.len() > sample.len() / 8 * 7 {
+        return None;
+    }
+    gzip(content)
+}
+
+fn gzip(content: &[u8]) -> Option<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(content).ok()?;
+    encoder.finish().ok()
 }
 
 async fn seek(opened: Opened, to: u64) -> Result<Opened, Problem> {
@@ -168,31 +193,37 @@ async fn seek(opened: Opened, to: u64) -> Result<Opened, Problem> {
 /// The rest of a file, at most `length` bytes. A truncated file is an error, because its length was already sent.
 fn pieces(opened: Opened, length: u64) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
     let promised = length != u64::MAX;
-    let state = (opened.file, opened.head, length);
-    futures_util::stream::try_unfold(state, move |(mut file, head, left)| async move {
-        if !head.is_empty() {
-            let left = left.saturating_sub(head.len() as u64);
-            return Ok(Some((Bytes::from(head), (file, Vec::new(), left))));
-        }
-        if left == 0 {
-            return Ok(None);
-        }
-        let limit = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
-        let read = tokio::task::spawn_blocking(move || {
-            let mut chunk = vec![0; limit];
-            let count = file.read(&mut chunk)?;
-            chunk.truncate(count);
-            Ok::<_, io::Error>((file, chunk))
-        });
-        let (file, chunk) = read.await.map_err(io::Error::other)??;
-        match (chunk.is_empty(), promised) {
-            (true, true) => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
-            (true, false) => Ok(None),
-            (false, _) => {
-                let left = left - chunk.len() as u64;
-                Ok(Some((Bytes::from(chunk), (file, Vec::new(), left))))
+    let mut head = opened.head;
+    // It has more than was promised if the file has grown since.
+    head.truncate(usize::try_from(length).unwrap_or(usize::MAX));
+    let left = length - head.len() as u64;
+    let head = (!head.is_empty()).then(|| Bytes::from(head)).map(Ok);
+    let rest =
+        futures_util::stream::try_unfold((read_ahead(opened.file, left), left), move |(next, left)| async move {
+            if left == 0 {
+                return Ok(None);
             }
-        }
+            let (file, chunk) = next.await.map_err(io::Error::other)??;
+            match (chunk.is_empty(), promised) {
+                (true, true) => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+                (true, false) => Ok(None),
+                (false, _) => {
+                    let left = left - chunk.len() as u64;
+                    Ok(Some((Bytes::from(chunk), (read_ahead(file, left), left))))
+                }
+            }
+        });
+    futures_util::stream::iter(head).chain(rest)
+}
+
+/// Reads the next chunk of a file while the one before is being sent.
+fn read_ahead(mut file: File, left: u64) -> JoinHandle<io::Result<(File, Vec<u8>)>> {
+    let limit = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
+    tokio::task::spawn_blocking(move || {
+        let mut chunk = vec![0; limit];
+        let count = file.read(&mut chunk)?;
+        chunk.truncate(count);
+        Ok((file, chunk))
     })
 }
 

@@ -48,6 +48,7 @@ mod snapshots;
 mod sqlite;
 mod tags;
 mod teams;
+mod telemetry;
 mod template_changes;
 mod template_ref;
 mod templates;
@@ -87,6 +88,7 @@ use crate::lifecycle::Lifecycle;
 use crate::live::Live;
 use crate::resource_limits::ResourceLimits;
 use crate::services::{Grants, Services, Tickets};
+use crate::telemetry::Telemetry;
 use crate::terminals::Terminals;
 use crate::tools::{Calls, Places};
 use crate::vault::Vault;
@@ -153,6 +155,8 @@ pub struct App {
     pub(crate) chat_idle_seconds: u64,
     /// Sockets for live updates.
     pub(crate) live: Arc<Live>,
+    /// What is measured.
+    pub(crate) telemetry: Arc<Telemetry>,
     /// Sockets of terminals.
     pub(crate) terminals: Arc<Terminals>,
     /// Calls of agent tools.
@@ -282,6 +286,7 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .merge(secrets::routes())
         .merge(services::routes())
         .merge(sqlite::routes())
+        .merge(telemetry::routes())
         .merge(tools::routes())
         .merge(mcp::routes())
         .merge(sessions::routes())
@@ -308,8 +313,10 @@ pub fn router(app: Arc<App>, assets: Arc<dyn Assets>) -> Router {
     let (private, _) = private().split_for_parts();
     let (public, _) = public().split_for_parts();
     let console = console::routes(assets, &app);
+    let measure = axum::middleware::from_fn_with_state(Arc::clone(&app.telemetry), telemetry::measure);
     // The console has no CORS: no other page may read it.
-    middleware::wrap(unsupported::routes(private).route_layer(key).merge(public).with_state(app)).merge(console)
+    middleware::wrap(unsupported::routes(private).route_layer(key).merge(public).with_state(app).layer(measure))
+        .merge(console)
 }
 
 /// The OpenAPI document, as it is served and committed.

@@ -180,6 +180,11 @@ impl Builds {
         }
     }
 
+    /// How many builds run or wait.
+    pub fn in_progress(&self) -> usize {
+        self.in_progress.len()
+    }
+
     /// The archives that clients have uploaded.
     pub fn files(&self) -> &Files {
         &self.files

@@ -23,6 +23,7 @@ mod reboot;
 pub mod resource_limits;
 pub mod server;
 mod services;
+pub mod telemetry;
 mod terminals;
 mod tools;
 pub mod vault;

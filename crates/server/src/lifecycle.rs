@@ -24,6 +24,7 @@ mod archiver;
 mod build_sandbox;
 mod check;
 mod create;
+mod creation_times;
 mod disk_watch;
 mod driver;
 mod egress;
@@ -99,6 +100,7 @@ use cabana_edge::Directory;
 
 pub(crate) use self::build_sandbox::{BuildSandboxError, BuildSandboxSpec};
 pub use self::create::CreateRequest;
+pub use self::creation_times::{CreationTimes, Phase};
 pub use self::error::{ChangeError, CreateError, Failure, Operation};
 pub use self::history::Range;
 pub use self::journal::{JournalLine, LEVELS};
@@ -391,6 +393,11 @@ impl Lifecycle {
     /// What running sandboxes may use together.
     pub fn capacity(&self) -> CapacityStatus {
         self.driver.registry.capacity()
+    }
+
+    /// How long the phases of creations take.
+    pub fn creation_times(&self) -> &CreationTimes {
+        self.creator.times()
     }
 
     /// The state of the pool, if there is one.

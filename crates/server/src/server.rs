@@ -40,6 +40,7 @@ use crate::live::Live;
 use crate::reboot::Reboot;
 use crate::resource_limits::ResourceLimits;
 use crate::services::{AppPreviews, Base, Grants, Services, Tickets};
+use crate::telemetry::Telemetry;
 use crate::tools::Calls;
 use crate::vault::Vault;
 use crate::webhooks::Courier;
@@ -127,7 +128,6 @@ impl Server {
         let models = Models::open(&config.models, store.clone(), vault.provider_keys.clone());
         let blobs = Blobs::of_server(config, &store, &lifecycle)?;
         let upload_key = stored_key(&store, UPLOAD_KEY).await?;
-        let webhooks = config.webhooks.clone();
         let tasks = TaskTracker::new();
         tasks.spawn(reboot.boot_again(Arc::clone(&lifecycle)));
         let egress = Egress::new(&config.egress);
@@ -143,6 +143,7 @@ impl Server {
             accounts: Accounts::open(store.clone()).await?,
             console_origin: config.console_origin(),
             console_url: config.console_url(address),
+            telemetry: Arc::new(Telemetry::new(lifecycle.creation_times())),
             store,
             lifecycle,
             keys,
@@ -152,7 +153,7 @@ impl Server {
             egress,
             no_new_privileges: config.isolation.no_new_privileges,
             domain,
-            webhooks,
+            webhooks: config.webhooks.clone(),
             builds,
             vault,
             models,

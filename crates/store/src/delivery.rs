@@ -129,6 +129,15 @@ impl Store {
             .collect()
     }
 
+    /// How many deliveries are pending.
+    pub async fn pending_deliveries(&self) -> Result<u64, Error> {
+        let count: i64 = sqlx::query_scalar("select count(*) from deliveries where state = 'pending'")
+            .fetch_one(self.reader())
+            .await
+            .map_err(|e| Error::query("count deliveries", e))?;
+        u64::try_from(count).map_err(|e| Error::decode("count", e))
+    }
+
     /// The oldest pending delivery of a webhook.
     pub async fn next_delivery(&self, webhook: &WebhookId) -> Result<Option<PendingDelivery>, Error> {
         let row = sqlx::query(

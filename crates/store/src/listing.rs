@@ -184,6 +184,14 @@ impl Store {
         Ok((read(sums.0)?, read(sums.1)?, read(sums.2)?))
     }
 
+    /// How many sandboxes that have not ended are in each state, of all teams.
+    pub async fn sandboxes_by_state(&self) -> Result<Vec<(String, i64)>, Error> {
+        sqlx::query_as("select state, count(*) from sandboxes where state <> 'ended' group by state order by state")
+            .fetch_all(self.reader())
+            .await
+            .map_err(|e| Error::query("count sandboxes by state", e))
+    }
+
     /// Number of a team's running sandboxes.
     pub async fn running_count(&self, team: &TeamId) -> Result<u64, Error> {
         let count: i64 = sqlx::query_scalar("select count(*) from sandboxes where state = 'running' and team = $1")

@@ -56,6 +56,7 @@ const TABLE: &[(&str, &str, Needs)] = &[
     // The server.
     ("POST", "/auth/codes", one(Admin)),
     ("GET", "/status/doctor", one(Admin)),
+    ("GET", "/metrics", one(Admin)),
     ("GET", "/status/check", one(SandboxesRead)),
     // The team.
     ("GET POST", "/api-keys", one(Keys)),

@@ -1,7 +1,7 @@
 //! Creating a sandbox: its row is written first, and the answer is sent when it runs and that is written.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cabana_runtime::{DiskSource, Live};
 use cabana_store::{Inserted, Sandbox};
@@ -14,6 +14,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
+use super::creation_times::{CreationTimes, Phase};
 use super::driver::Driver;
 use super::entry::Entry;
 use super::error::CreateError;
@@ -49,11 +50,17 @@ pub(super) struct Creator {
     server: Limits,
     /// How long the backend may take to launch a sandbox.
     launch_limit: Duration,
+    times: CreationTimes,
 }
 
 impl Creator {
     pub(super) fn new(driver: Arc<Driver>, remover: Arc<Remover>, server: Limits, launch_limit: Duration) -> Self {
-        Self { driver, remover, server, launch_limit }
+        Self { driver, remover, server, launch_limit, times: CreationTimes::default() }
+    }
+
+    /// How long creations take.
+    pub(super) fn times(&self) -> &CreationTimes {
+        &self.times
     }
 
     /// Creates a sandbox, in a task of its own: a client that disconnects leaves nothing half done.
@@ -77,6 +84,7 @@ impl Creator {
     }
 
     async fn run(self: Arc<Self>, request: CreateRequest, answer: Answer) {
+        let begin = Instant::now();
         // A repeated request is answered even if there is no capacity for another sandbox.
         if let Some(result) = self.repeated(&request.sandbox).await {
             return send(answer, result);
@@ -90,7 +98,10 @@ impl Creator {
         registry.host().assign(&id, &request.sandbox.isolation);
         let held = entry.hold().await;
         let refused = match self.insert(&request).await {
-            Ok(None) => return self.start(request, held, &entry, answer).await,
+            Ok(None) => {
+                self.times.observe(Phase::Admit, begin);
+                return self.start(request, held, &entry, answer, begin).await;
+            }
             Ok(Some(known)) => Ok(known),
             Err(error) => Err(error),
         };
@@ -113,12 +124,14 @@ impl Creator {
     }
 
     /// Starts a sandbox whose row is written. If that fails, the sandbox is removed before the client is answered.
-    async fn start(&self, request: CreateRequest, held: Held, entry: &Entry, answer: Answer) {
+    async fn start(&self, request: CreateRequest, held: Held, entry: &Entry, answer: Answer, begin: Instant) {
         failpoint::hit("create.written");
         let CreateRequest { sandbox, disk, timeout, .. } = request;
         let id = &sandbox.id;
+        let launching = Instant::now();
         let started = match self.launch(&held, &sandbox, disk).await {
             Ok(Ok(live)) => {
+                self.times.observe(Phase::Launch, launching);
                 failpoint::hit("create.launched");
                 self.started(&held, &sandbox, live, timeout).await
             }
@@ -132,6 +145,7 @@ impl Creator {
                 let message = format!("it was not up within {seconds} s");
                 let failed = Arc::clone(&self.remover).create_failed(id.clone(), message);
                 self.driver.tasks.spawn("remove a sandbox", failed);
+                self.times.failures.inc();
                 entry.created.set();
                 send(answer, Err(CreateError::TooSlow { id: id.clone(), seconds }));
                 // The removal waits for the lock until the backend is done with the launch.
@@ -140,6 +154,10 @@ impl Creator {
             }
         };
         drop(held);
+        match &started {
+            Ok(_) => self.times.observe(Phase::Total, begin),
+            Err(_) => drop(self.times.failures.inc()),
+        }
         if let Err(error) = &started {
             // If it was ended by another task, that one removes it too; doing it twice is harmless.
             let message = match error {
@@ -172,6 +190,7 @@ impl Creator {
     async fn started(&self, held: &Held, sandbox: &Sandbox, live: Live, timeout: u64) -> Result<Sandbox, CreateError> {
         let driver = &self.driver;
         let id = &sandbox.id;
+        let waiting = Instant::now();
         match driver.ready.wait(held, sandbox, &live).await {
             // If it was ended, the store says why.
             Ok(()) | Err(NotReady::Ending) => {}
@@ -181,9 +200,11 @@ impl Creator {
                 return Err(CreateError::NotReady { id: id.clone(), why });
             }
         }
-        let now = Timestamp::now();
+        self.times.observe(Phase::Ready, waiting);
+        let (now, writing) = (Timestamp::now(), Instant::now());
         match driver.store.started(id.clone(), now, later(now, timeout)).await {
             Ok(sandbox) => {
+                self.times.observe(Phase::Commit, writing);
                 driver.publish(held, &sandbox, live, true, 0);
                 driver.teams.count_start(&sandbox.team);
                 Ok(sandbox)
