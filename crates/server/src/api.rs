@@ -35,6 +35,7 @@ mod own_address;
 mod pause;
 mod plans;
 mod ports;
+mod projects;
 mod query;
 mod quotas;
 mod sandbox_ref;

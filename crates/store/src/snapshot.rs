@@ -2,7 +2,7 @@
 //! and deleted after the copy, so that a crash leaves no unknown copy.
 
 use cabana_types::quota::{Limits, QuotaKind};
-use cabana_types::{BuildId, Resources, SandboxId, TeamId, TemplateId};
+use cabana_types::{BuildId, ProjectId, Resources, SandboxId, TeamId, TemplateId};
 use jiff::Timestamp;
 use serde_json::json;
 use sqlx::sqlite::SqliteRow;
@@ -62,6 +62,8 @@ pub struct Snapshot {
     pub id: TemplateId,
     /// Its team.
     pub team: TeamId,
+    /// Its project: that of its source sandbox.
+    pub project: ProjectId,
     /// Its name, unique in the team.
     pub name: Option<String>,
     /// Its state.
@@ -146,8 +148,8 @@ impl Store {
                 }
                 sqlx::query(
                     "insert into snapshots (id, team, name, state, sandbox, template, build, alias, cpu_count, memory_mb, disk_mb,
-                        pids, boot, created_at, kind, isolation)
-                     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
+                        pids, boot, created_at, kind, isolation, project)
+                     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
                 )
                 .bind(snapshot.id.as_str())
                 .bind(snapshot.team.as_str())
@@ -165,6 +167,7 @@ impl Store {
                 .bind(micros(snapshot.created_at))
                 .bind(snapshot.kind.as_str())
                 .bind(&snapshot.isolation)
+                .bind(snapshot.project.as_str())
                 .execute(connection)
                 .await
                 .map_err(|e| Error::query("write a snapshot", e))?;
@@ -295,6 +298,7 @@ fn decode(row: &SqliteRow) -> Result<Snapshot, Error> {
     Ok(Snapshot {
         id: row.id("id")?,
         team: row.id("team")?,
+        project: row.id("project")?,
         name: row.text_or_none("name")?,
         state,
         kind: match row.text("kind")?.as_str() {
