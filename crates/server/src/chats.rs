@@ -31,7 +31,7 @@ use cabana_types::error::chain;
 use cabana_types::sandbox::State;
 use cabana_types::turn::TurnState;
 use cabana_types::wire::{Chat, ChatSandbox, Turn};
-use cabana_types::{ChatId, TeamId, TurnId};
+use cabana_types::{ChatId, TurnId};
 use serde_json::json;
 
 pub(crate) use self::engine::Work;
@@ -198,8 +198,8 @@ impl Chats {
     }
 
     /// A chat is gone.
-    pub(crate) fn removed(&self, team: &TeamId, id: &ChatId) {
-        self.live.chat_removed(team, id);
+    pub(crate) fn removed(&self, row: &ChatRow) {
+        self.live.chat_removed(row);
     }
 
     /// Ends the work on a turn that was written as cancelled, and waits until it has ended.

@@ -80,7 +80,7 @@ impl Store {
     pub async fn chats(&self, query: &ChatQuery) -> Result<Vec<(ChatRow, ChatStatus)>, Error> {
         let mut sql: QueryBuilder<Sqlite> = QueryBuilder::new("select * from (select chats.*, ");
         sql.push(STATUS).push(" as status from chats where team = ").push_bind(query.team.as_str().to_owned());
-        project::push_filter(&mut sql, query.projects.as_deref());
+        project::push_filter(&mut sql, "project", query.projects.as_deref());
         if let Some((at, id)) = &query.before {
             sql.push(" and (updated_at, id) < (").push_bind(micros(*at)).push(", ");
             sql.push_bind(id.as_str().to_owned()).push(")");

@@ -65,10 +65,11 @@ pub enum KeyRemoval {
 impl Store {
     /// Every team, oldest first.
     pub async fn teams(&self) -> Result<Vec<Team>, Error> {
-        let rows = sqlx::query("select id, name, created_at from teams order by created_at, id")
-            .fetch_all(self.reader())
-            .await
-            .map_err(|e| Error::query("list teams", e))?;
+        let rows =
+            sqlx::query("select id, name, created_at from teams where deleted_at is null order by created_at, id")
+                .fetch_all(self.reader())
+                .await
+                .map_err(|e| Error::query("list teams", e))?;
         rows.iter().map(team).collect()
     }
 
@@ -100,7 +101,7 @@ impl Store {
         .await
     }
 
-    /// Inserts a team. Used only by tests: no route or command creates teams.
+    /// Inserts a team without members. Used by tests.
     pub async fn add_team(&self, team: Team) -> Result<(), Error> {
         self.write(move |connection| Box::pin(async move { insert_team(connection, &team).await })).await
     }
@@ -205,7 +206,7 @@ async fn count_keys(connection: &mut SqliteConnection, team: &TeamId) -> Result<
         .map_err(|e| Error::query("count API keys", e))
 }
 
-async fn insert_team(connection: &mut SqliteConnection, team: &Team) -> Result<(), Error> {
+pub(crate) async fn insert_team(connection: &mut SqliteConnection, team: &Team) -> Result<(), Error> {
     sqlx::query("insert into teams (id, name, created_at) values ($1, $2, $3)")
         .bind(team.id.as_str())
         .bind(&team.name)
@@ -241,7 +242,7 @@ async fn insert_key(connection: &mut SqliteConnection, key: &ApiKey) -> Result<(
     Ok(())
 }
 
-fn team(row: &SqliteRow) -> Result<Team, Error> {
+pub(crate) fn team(row: &SqliteRow) -> Result<Team, Error> {
     let row = Columns(row);
     Ok(Team { id: row.id("id")?, name: row.text("name")?, created_at: row.time("created_at")? })
 }

@@ -9,7 +9,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Sqlite};
 
 use crate::column::{self, Columns, micros};
-use crate::{Boot, Error, Store, event, quota};
+use crate::{Boot, Error, Store, event, project, quota};
 
 /// State of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub struct Snapshot {
 pub enum SnapshotInserted {
     /// It was inserted.
     New,
-    /// Another snapshot with the name is being created.
+    /// Another snapshot with the name is being created, or is of another project.
     Taken,
 }
 
@@ -102,6 +102,8 @@ pub enum SnapshotInserted {
 pub struct SnapshotQuery {
     /// Owner of the snapshots.
     pub team: TeamId,
+    /// Only of these projects; `None`: of all.
+    pub projects: Option<Vec<ProjectId>>,
     /// Only of this sandbox.
     pub sandbox: Option<SandboxId>,
     /// Only with this name.
@@ -129,10 +131,12 @@ impl Store {
                 }
                 if let Some(name) = &snapshot.name {
                     let freed = sqlx::query(
-                        "update snapshots set name = null where team = $1 and name = $2 and state <> 'making'",
+                        "update snapshots set name = null
+                         where team = $1 and name = $2 and project = $3 and state <> 'making'",
                     )
                     .bind(snapshot.team.as_str())
-                    .bind(name);
+                    .bind(name)
+                    .bind(snapshot.project.as_str());
                     freed.execute(&mut *connection).await.map_err(|e| Error::query("free a snapshot's name", e))?;
                     let taken: bool = sqlx::query_scalar(
                         "select exists (select 1 from snapshots where team = $1 and name = $2)",
@@ -271,6 +275,7 @@ impl Store {
         let mut sql: QueryBuilder<Sqlite> =
             QueryBuilder::new("select * from snapshots where state = 'ready' and team = ");
         sql.push_bind(query.team.as_str().to_owned());
+        project::push_filter(&mut sql, "project", query.projects.as_deref());
         if let Some(sandbox) = &query.sandbox {
             sql.push(" and sandbox = ").push_bind(sandbox.as_str().to_owned());
         }

@@ -153,6 +153,24 @@ impl ProjectId {
         !self.0.starts_with("prj_")
     }
 }
+impl TeamId {
+    /// Makes an id from random bytes.
+    pub fn from_random(random: [u8; 20]) -> Self {
+        Self(format!("team-{}", spell(random)))
+    }
+}
+id!(
+    /// An invitation: `inv_` and 20 characters.
+    InvitationId, "invitation id", "inv_ and 20 characters of a-z and 0-9",
+    |t| t.strip_prefix("inv_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
+);
+
+impl InvitationId {
+    /// Makes an id from random bytes.
+    pub fn from_random(random: [u8; 20]) -> Self {
+        Self(format!("inv_{}", spell(random)))
+    }
+}
 id!(
     /// Public id of an API key (never the key itself).
     KeyId, "key id", "a lower-case UUID",

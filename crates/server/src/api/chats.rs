@@ -244,8 +244,10 @@ pub(super) async fn delete_chat(
 impl App {
     /// A chat of the caller's team.
     pub(crate) async fn find_chat(&self, caller: &Caller, id: &ChatId) -> Result<ChatRow, ApiError> {
-        let row = self.store.chat(id).await?.filter(|row| row.team == caller.team);
-        row.ok_or_else(|| no_chat(id.as_str()))
+        let no_chat = || no_chat(id.as_str());
+        let row = self.store.chat(id).await?.ok_or_else(no_chat)?;
+        caller.reach.check(&row.team, &row.project).map_err(|refused| refused.or(no_chat))?;
+        Ok(row)
     }
 
     async fn delete_chat(self: &Arc<Self>, caller: &Caller, row: ChatRow, keep: bool) -> Result<(), ApiError> {
@@ -270,7 +272,7 @@ impl App {
         let files = self.store.attachments_of(&row.id).await?;
         room.publish(NewEvent::new("chat.removed", None, json!({}))).await;
         self.store.delete_chat(row.id.clone()).await?;
-        self.chats.removed(&row.team, &row.id);
+        self.chats.removed(&row);
         for file in files {
             // What stays is swept later.
             let _ = self.blobs.remove_unused(&file.team, &file.sha256).await;

@@ -42,7 +42,7 @@ pub(super) async fn commit(
 
 impl App {
     async fn commit(&self, caller: &Caller, id: &SandboxId, request: CommitRequest) -> Result<Template, ApiError> {
-        let sandbox = self.find_created(&caller.team, id).await?;
+        let sandbox = self.find_created(&caller.reach, id).await?;
         Lifecycle::check_snapshot(&sandbox)?;
         let name = request.alias.filter(|alias| !alias.is_empty()).unwrap_or_else(|| format!("sandbox-{id}"));
         let wanted = NewTemplate {

@@ -9,7 +9,7 @@ use cabana_store::{ApiKey as Row, KeyRemoval};
 use cabana_types::address::Prefix;
 use cabana_types::limits::MAX_NAME_BYTES;
 use cabana_types::wire::{ApiKey, KeyMask, KeyName, KeyRequest, NewApiKey};
-use cabana_types::{ErrorCode, KeyId, Permissions, ProjectId};
+use cabana_types::{ErrorCode, KeyId, Permission, Permissions, ProjectId};
 use http::StatusCode;
 use jiff::Timestamp;
 
@@ -25,7 +25,8 @@ pub(super) async fn list_keys(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<Vec<ApiKey>>, ApiError> {
-    let keys = app.store.team_keys(&caller.team).await?.into_iter().map(|mut key| {
+    let rows = app.store.team_keys(&caller.team).await?.into_iter().filter(|key| reaches(&caller, key));
+    let keys = rows.map(|mut key| {
         key.last_used_at = app.keys.used(&key.hash).or(key.last_used_at);
         shown(key)
     });
@@ -41,9 +42,9 @@ pub(super) async fn create_key(
     Body(request): Body<KeyRequest>,
 ) -> Result<(StatusCode, Json<NewApiKey>), ApiError> {
     // A key reaches no further than its maker.
-    let project = match (&request.project_id, &caller.project) {
-        (None, own) => own.clone(),
-        (Some(text), _) => Some(app.project_for(&caller, Some(text)).await?),
+    let project = match &request.project_id {
+        None if caller.reach.is_whole() => None,
+        named => Some(app.project_for(&caller, named.as_deref())?),
     };
     let new = new_key(&caller, request, project)?;
     let task = {
@@ -68,6 +69,7 @@ pub(super) async fn rename_key(
     Body(request): Body<KeyName>,
 ) -> Result<StatusCode, ApiError> {
     let (id, name) = (named(id)?, check_name(&request.name)?.to_owned());
+    app.find_key(&caller, &id).await?;
     match app.store.rename_key(caller.team, id.clone(), name).await? {
         true => Ok(StatusCode::OK),
         false => Err(no_key(id.as_str())),
@@ -84,6 +86,7 @@ pub(super) async fn delete_key(
     id: Result<Path<String>, PathRejection>,
 ) -> Result<StatusCode, ApiError> {
     let id = named(id)?;
+    app.find_key(&caller, &id).await?;
     let wanted = id.clone();
     let task = {
         let app = Arc::clone(&app);
@@ -103,6 +106,22 @@ pub(super) async fn delete_key(
             let text = "This is the team's last key; without it the team has no access. Create another key first";
             Err(ApiError::new(ErrorCode::LastKey, text))
         }
+    }
+}
+
+/// Whether a key reaches no further than the caller. Others do not exist for them.
+fn reaches(caller: &Caller, key: &Row) -> bool {
+    match &key.project {
+        None => caller.reach.is_whole(),
+        Some(project) => caller.reach.may(&key.team, project, Permission::Keys),
+    }
+}
+
+impl App {
+    async fn find_key(&self, caller: &Caller, id: &KeyId) -> Result<(), ApiError> {
+        let keys = self.store.team_keys(&caller.team).await?;
+        let found = keys.iter().any(|key| key.id == *id && reaches(caller, key));
+        if found { Ok(()) } else { Err(no_key(id.as_str())) }
     }
 }
 

@@ -199,14 +199,23 @@ impl Keys {
         Ok(known)
     }
 
-    /// What a session that was signed in with a key may do now.
-    pub(super) fn scopes_of(&self, key: &KeyId, client: Option<IpAddr>) -> Result<Permissions, ApiError> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let known = known.values().find(|known| known.id == *key);
+    /// The key that a session was signed in with, if it may be used now.
+    pub(super) fn of_session(&self, key: &KeyId, client: Option<IpAddr>) -> Result<Arc<Known>, ApiError> {
         let over = || ApiError::new(ErrorCode::Unauthorized, "The session is over; sign in again");
-        let known = known.ok_or_else(over)?;
+        let known = self.by_id(key).ok_or_else(over)?;
         known.check(client)?;
-        Ok(known.scopes)
+        Ok(known)
+    }
+
+    /// The key of an id.
+    pub(crate) fn by_id(&self, id: &KeyId) -> Option<Arc<Known>> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.values().find(|known| known.id == *id).cloned()
+    }
+
+    /// Forgets the keys of a team that was deleted.
+    pub(crate) fn forget_team(&self, team: &TeamId) {
+        self.known.write().unwrap_or_else(PoisonError::into_inner).retain(|_, known| known.team != *team);
     }
 
     fn find(&self, key: &str) -> Option<Arc<Known>> {

@@ -19,7 +19,7 @@ use super::room::Room;
 use super::toolset::ToolSet;
 use super::{Chats, calls, conversation, describe, model_call};
 use crate::api::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, Reach};
 use crate::failpoint;
 
 /// How long work rests after the store failed: longer each time, up to the most.
@@ -181,10 +181,16 @@ pub(crate) fn caller(chat: &ChatRow) -> Caller {
         team: chat.team.clone(),
         actor,
         permissions: Permissions::PLAIN_KEY,
-        project: Some(chat.project.clone()),
+        reach: reach(chat),
+        role: None,
         secret: None,
         session: None,
     }
+}
+
+/// What a chat's turns reach: the project of the chat.
+pub(crate) fn reach(chat: &ChatRow) -> Reach {
+    Reach::project(chat.team.clone(), chat.project.clone(), Permissions::PLAIN_KEY)
 }
 
 impl Work {

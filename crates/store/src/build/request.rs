@@ -31,6 +31,8 @@ pub struct BuildRequest {
     pub team: TeamId,
     /// Project of the template if it is created.
     pub project: ProjectId,
+    /// Projects whose templates may get the build; `None`: all.
+    pub projects: Option<Vec<ProjectId>>,
     /// The template to build.
     pub wanted: BuildTarget,
     /// Id of the template if it is created.
@@ -115,7 +117,9 @@ async fn find_or_create(
         BuildTarget::Alias(alias) => alias,
     };
     if let Some(known) = template::by_own_alias(connection, &request.team, alias).await? {
-        return Ok(known);
+        let project: ProjectId = template::project(connection, &known).await?;
+        let within = request.projects.as_ref().is_none_or(|projects| projects.contains(&project));
+        return if within { Ok(known) } else { Err(Error::NameTaken { name: alias.clone() }) };
     }
     let taken: bool = sqlx::query_scalar("select exists (select 1 from snapshots where team = $1 and name = $2)")
         .bind(request.team.as_str())

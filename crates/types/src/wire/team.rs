@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{KeyId, Permission, ProjectId, Secret};
+use crate::{KeyId, Permission, ProjectId, Role, Secret};
 
 /// A team, as `GET /teams` shows it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -17,8 +17,11 @@ pub struct Team {
     pub name: String,
     /// The key that was sent with the request: others are not kept.
     pub api_key: Secret,
-    /// Always true: a key belongs to one team.
+    /// Whether it is the one that requests are for that name none. A key belongs to one team.
     pub is_default: bool,
+    /// The role of the person who asks (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
 }
 
 /// Answer of `GET /sandboxes/quota` (Novita).

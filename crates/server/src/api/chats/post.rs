@@ -45,7 +45,7 @@ impl App {
         new: NewChat,
         key: Key,
     ) -> Result<Posted, ApiError> {
-        let project = self.project_for(caller, new.project_id.as_deref()).await?;
+        let project = self.project_for(caller, new.project_id.as_deref())?;
         let request = key.map(|(key, body)| request(key, "create", &body));
         if let Some(earlier) = self.earlier(caller, request.as_ref()).await? {
             return Ok(earlier);
