@@ -3,31 +3,33 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use cabana_store::{self as store, Store, User};
+use cabana_store::{self as store, Store};
 use cabana_types::{KeyId, Secret, SessionId, TeamId, UserId};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::session::{LONGEST, Session};
+use crate::directory::Directory;
+use crate::password::{HashingFailed, Passwords};
+use crate::session::Session;
 use crate::token;
 
 /// How long a code from the terminal is valid.
 const CODE_LIFETIME: SignedDuration = SignedDuration::from_mins(10);
 /// Kind of the ticket that such a code is.
-const WELCOME: &str = "welcome";
+pub(crate) const WELCOME: &str = "welcome";
 /// Codes that are valid at the same time.
 const MAX_CODES: u32 = 20;
 /// Sessions of one user; beyond that the one that was not used for the longest time ends.
-const MAX_SESSIONS: u32 = 100;
-/// Name of the first admin, until they choose another.
-const ADMIN: &str = "admin";
-/// Characters of a `User-Agent` that are kept.
-const MAX_AGENT: usize = 200;
+pub(crate) const MAX_SESSIONS: u32 = 100;
 
-/// Who is signed in.
+/// Who is signed in, and where everybody belongs.
 #[derive(Debug)]
 pub struct Accounts {
-    store: Store,
+    pub(crate) store: Store,
+    pub(crate) passwords: Passwords,
     sessions: RwLock<Sessions>,
+    directory: RwLock<Arc<Directory>>,
+    /// Changes of people come one after the other, so that the directory is never older than what was answered.
+    changing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +65,11 @@ pub struct SignedIn {
 pub enum SignInError {
     #[error("the code is not valid: it was used, is older than ten minutes, or was never made")]
     InvalidCode,
+    /// Not said which of the two, or whether there is such an account.
+    #[error("email or password is wrong")]
+    WrongPassword,
+    #[error(transparent)]
+    Hashing(#[from] HashingFailed),
     #[error(transparent)]
     Store(#[from] store::Error),
 }
@@ -71,25 +78,67 @@ impl Accounts {
     /// Loads the sessions, and forgets those that are over.
     pub async fn open(store: Store) -> Result<Self, store::Error> {
         let now = Timestamp::now();
-        let mut users: HashMap<UserId, User> = HashMap::new();
+        let directory = Directory::new(store.people().await?, &Directory::default());
         let (mut sessions, mut over) = (Sessions::default(), Vec::new());
         for row in store.sessions().await? {
-            if !users.contains_key(&row.user)
-                && let Some(user) = store.user(&row.user).await?
-            {
-                users.insert(row.user.clone(), user);
-            }
-            let user = users.get(&row.user).filter(|user| user.disabled_at.is_none());
-            let role = store.role(&row.team, &row.user).await?;
-            match user.map(|user| Session::new(&row, user.clone(), role)).filter(|session| !session.is_over(now)) {
-                Some(session) => sessions.insert(row.hash, Arc::new(session)),
-                None => over.push(row.id),
+            let session = Session::new(&row);
+            let enabled = directory.user(&row.user).is_some_and(|user| user.disabled_at.is_none());
+            match enabled && !session.is_over(now) {
+                true => sessions.insert(row.hash, Arc::new(session)),
+                false => over.push(row.id),
             }
         }
         if !over.is_empty() {
             store.remove_sessions(over).await?;
         }
-        Ok(Self { store, sessions: RwLock::new(sessions) })
+        let passwords = Passwords::new().ok_or_else(|| store::Error::decode("password", "cannot be hashed"))?;
+        let (sessions, directory) = (RwLock::new(sessions), RwLock::new(Arc::new(directory)));
+        Ok(Self { store, passwords, sessions, directory, changing: tokio::sync::Mutex::new(()) })
+    }
+
+    /// Everybody, and where they belong.
+    pub fn directory(&self) -> Arc<Directory> {
+        Arc::clone(&self.directory.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes who belongs where. When this returns, the change has effect; it must not be dropped before.
+    pub async fn change<T>(&self, change: impl Future<Output = Result<T, store::Error>>) -> Result<T, store::Error> {
+        let _alone = self.changing.lock().await;
+        let changed = change.await;
+        // Also after an error: it could be one of the answer alone.
+        let people = self.store.people().await?;
+        let directory = Arc::new(Directory::new(people, &self.directory()));
+        *self.directory.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&directory);
+        let enabled = |user: &UserId| directory.user(user).is_some_and(|user| user.disabled_at.is_none());
+        self.end_where(|session| !enabled(&session.user)).await?;
+        changed
+    }
+
+    /// Ends sessions, in memory first.
+    pub(crate) async fn end_where(&self, which: impl Fn(&Session) -> bool) -> Result<(), store::Error> {
+        let ids: Vec<SessionId> =
+            self.read().by_id.values().filter(|session| which(session)).map(|session| session.id.clone()).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        self.end(|session| ids.contains(&session.id));
+        self.store.remove_sessions(ids).await
+    }
+
+    pub(crate) fn insert(&self, hash: [u8; 32], session: &Arc<Session>) {
+        let superfluous = {
+            let mut sessions = self.write();
+            sessions.insert(hash, Arc::clone(session));
+            oldest_beyond(&sessions, &session.user, MAX_SESSIONS as usize)
+        };
+        self.end(|other| superfluous.contains(&other.id));
+    }
+
+    /// Makes a session act for another team where a request names none.
+    pub async fn switch(&self, session: &Session, team: TeamId) -> Result<(), store::Error> {
+        self.store.set_session_team(session.id.clone(), team.clone()).await?;
+        session.set_team(team);
+        Ok(())
     }
 
     /// Makes a code that signs the first admin in, once. It must reach them by a way that only the operator has.
@@ -101,68 +150,6 @@ impl Accounts {
             self.store.insert_ticket(hash, WELCOME, now, expires_at, MAX_CODES).await?;
         }
         Ok((code, expires_at))
-    }
-
-    /// Uses a code up.
-    pub async fn sign_in_by_code(&self, code: &str, team: TeamId, client: Client) -> Result<SignedIn, SignInError> {
-        let hash = token::hash(code).ok_or(SignInError::InvalidCode)?;
-        if !self.store.take_ticket(hash, WELCOME, Timestamp::now()).await? {
-            return Err(SignInError::InvalidCode);
-        }
-        Ok(self.sign_in_admin(team, None, None, client).await?)
-    }
-
-    /// Signs in the holder of an API key, which was checked. The session ends when the key is deleted or expires.
-    pub async fn sign_in_by_key(
-        &self,
-        key: KeyId,
-        team: TeamId,
-        expires_at: Option<Timestamp>,
-        client: Client,
-    ) -> Result<SignedIn, SignInError> {
-        Ok(self.sign_in_admin(team, Some(key), expires_at, client).await?)
-    }
-
-    async fn sign_in_admin(
-        &self,
-        team: TeamId,
-        key: Option<KeyId>,
-        expires_at: Option<Timestamp>,
-        client: Client,
-    ) -> Result<SignedIn, store::Error> {
-        let now = Timestamp::now();
-        let first = User {
-            id: UserId::from_random(rand::random()),
-            email: None,
-            name: ADMIN.into(),
-            admin: true,
-            created_at: now,
-            disabled_at: None,
-        };
-        let user = self.store.ensure_admin(first, team.clone()).await?;
-        let role = self.store.role(&team, &user.id).await?;
-        let token = token::generate();
-        let row = store::Session {
-            id: SessionId::from_random(rand::random()),
-            hash: token::hash(token.expose()).unwrap_or_default(),
-            user: user.id.clone(),
-            team,
-            key,
-            created_at: now,
-            last_seen_at: now,
-            expires_at: expires_at.map_or(now + LONGEST, |at| at.min(now + LONGEST)),
-            address: client.address,
-            agent: client.agent.map(|agent| agent.chars().take(MAX_AGENT).collect()),
-        };
-        self.store.insert_session(row.clone(), MAX_SESSIONS).await?;
-        let session = Arc::new(Session::new(&row, user, role));
-        let superfluous = {
-            let mut sessions = self.write();
-            sessions.insert(row.hash, Arc::clone(&session));
-            oldest_beyond(&sessions, &session.user.id, MAX_SESSIONS as usize)
-        };
-        self.end(|other| superfluous.contains(&other.id));
-        Ok(SignedIn { session, token })
     }
 
     /// The session of a token.
@@ -184,14 +171,14 @@ impl Accounts {
     /// The sessions of a user, newest first.
     pub fn sessions_of(&self, user: &UserId) -> Vec<Arc<Session>> {
         let mut sessions: Vec<_> =
-            self.read().by_id.values().filter(|session| session.user.id == *user).cloned().collect();
+            self.read().by_id.values().filter(|session| session.user == *user).cloned().collect();
         sessions.sort_by(|a, b| b.created_at.cmp(&a.created_at).then_with(|| a.id.cmp(&b.id)));
         sessions
     }
 
     /// Ends a session of a user; `false` if there is none of that id. From then on its token is invalid.
     pub async fn sign_out(&self, user: &UserId, id: &SessionId) -> Result<bool, store::Error> {
-        let found = self.read().by_id.values().any(|session| session.id == *id && session.user.id == *user);
+        let found = self.read().by_id.values().any(|session| session.id == *id && session.user == *user);
         if found {
             // The row first: after a crash in between, the person may sign out again, but is not signed in again.
             self.store.remove_sessions(vec![id.clone()]).await?;
@@ -202,11 +189,12 @@ impl Accounts {
 
     /// Ends the sessions that were signed in with an API key.
     pub async fn key_removed(&self, key: &KeyId) -> Result<(), store::Error> {
-        let of_key = |session: &Session| session.key.as_ref() == Some(key);
-        let ids: Vec<SessionId> =
-            self.read().by_id.values().filter(|session| of_key(session)).map(|session| session.id.clone()).collect();
-        self.end(of_key);
-        if ids.is_empty() { Ok(()) } else { self.store.remove_sessions(ids).await }
+        self.end_where(|session| session.key.as_ref() == Some(key)).await
+    }
+
+    /// Ends the sessions of keys of a team that was deleted.
+    pub async fn team_removed(&self, team: &TeamId) -> Result<(), store::Error> {
+        self.end_where(|session| session.key.is_some() && session.team() == *team).await
     }
 
     /// Records when sessions were used, and forgets those that are over.
@@ -250,7 +238,7 @@ impl Accounts {
 
 /// The sessions of a user beyond the newest `most`, as the store removes them.
 fn oldest_beyond(sessions: &Sessions, user: &UserId, most: usize) -> Vec<SessionId> {
-    let mut own: Vec<_> = sessions.by_id.values().filter(|session| session.user.id == *user).collect();
+    let mut own: Vec<_> = sessions.by_id.values().filter(|session| session.user == *user).collect();
     own.sort_by_key(|session| std::cmp::Reverse((session.last_seen(), session.created_at)));
     own.into_iter().skip(most).map(|session| session.id.clone()).collect()
 }

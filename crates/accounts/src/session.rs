@@ -1,14 +1,17 @@
 //! A session of a person, as every request of it is checked.
 
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{PoisonError, RwLock};
 
 use cabana_store as store;
-use cabana_types::{KeyId, Permission, Permissions, Role, SessionId, TeamId};
+use cabana_types::{KeyId, SessionId, TeamId, UserId};
 use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 /// A session ends after this time without a request.
 pub(crate) const IDLE: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// Acts that hand out access want a person who proved within this time who they are.
+pub(crate) const FRESH: SignedDuration = SignedDuration::from_hours(1);
 /// It ends after this time in any case.
 pub(crate) const LONGEST: SignedDuration = SignedDuration::from_hours(90 * 24);
 
@@ -16,11 +19,9 @@ pub(crate) const LONGEST: SignedDuration = SignedDuration::from_hours(90 * 24);
 #[derive(Debug)]
 pub struct Session {
     pub id: SessionId,
-    pub user: store::User,
-    /// The team that it acts for.
-    pub team: TeamId,
-    /// The user's role in the team; none if they are no member of it.
-    pub role: Option<Role>,
+    pub user: UserId,
+    /// The team that it acts for where a request names none.
+    team: RwLock<TeamId>,
     /// The API key that it was signed in with.
     pub key: Option<KeyId>,
     pub created_at: Timestamp,
@@ -31,6 +32,8 @@ pub struct Session {
     pub agent: Option<String>,
     /// Cancelled when the session ends: what it has open is closed.
     pub ended: CancellationToken,
+    /// When the person last proved who they are, in microseconds since 1970.
+    auth_at: AtomicI64,
     /// Microseconds since 1970.
     last_seen: AtomicI64,
     /// What of it the store has.
@@ -38,28 +41,41 @@ pub struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(row: &store::Session, user: store::User, role: Option<Role>) -> Self {
+    pub(crate) fn new(row: &store::Session) -> Self {
         let seen = row.last_seen_at.as_microsecond();
         Self {
             id: row.id.clone(),
-            user,
-            team: row.team.clone(),
-            role,
+            user: row.user.clone(),
+            team: RwLock::new(row.team.clone()),
             key: row.key.clone(),
             created_at: row.created_at,
             expires_at: row.expires_at,
             address: row.address.clone(),
             agent: row.agent.clone(),
             ended: CancellationToken::new(),
+            auth_at: AtomicI64::new(row.auth_at.as_microsecond()),
             last_seen: AtomicI64::new(seen),
             recorded: AtomicI64::new(seen),
         }
     }
 
-    /// What the person may do in the team, and with the server. A session that was signed in with a key may do what the key may.
-    pub fn permissions(&self) -> Permissions {
-        let own = self.role.map_or(Permissions::NONE, Role::permissions);
-        if self.user.admin { own.with(Permission::Admin) } else { own }
+    /// The team that it acts for where a request names none.
+    pub fn team(&self) -> TeamId {
+        self.team.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_team(&self, team: TeamId) {
+        *self.team.write().unwrap_or_else(PoisonError::into_inner) = team;
+    }
+
+    /// Whether the person proved lately who they are.
+    pub fn is_fresh(&self) -> bool {
+        let at = Timestamp::from_microsecond(self.auth_at.load(Ordering::Relaxed)).unwrap_or(self.created_at);
+        Timestamp::now().duration_since(at) < FRESH
+    }
+
+    pub(crate) fn confirm(&self, at: Timestamp) {
+        self.auth_at.store(at.as_microsecond(), Ordering::Relaxed);
     }
 
     /// When its last request was.

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use cabana_types::service::{Access, HostMode, ServiceState};
-use cabana_types::{GrantId, SandboxId, Secret, ServiceId, TeamId};
+use cabana_types::{GrantId, ProjectId, SandboxId, Secret, ServiceId, TeamId};
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
@@ -43,6 +43,7 @@ pub struct Preview {
     pub name: String,
     pub sandbox: SandboxId,
     pub team: TeamId,
+    pub project: ProjectId,
     pub port: u16,
     pub access: Access,
     pub host_mode: HostMode,

@@ -1,5 +1,7 @@
 //! The REST API in E2B's wire form. Handlers validate requests and read the store; lifecycle and builds make every change.
 
+mod account;
+mod admin;
 mod agents;
 mod attachments;
 mod body;
@@ -18,11 +20,13 @@ mod entering;
 mod events;
 mod files;
 mod identity;
+mod invitation;
 mod keys;
 mod listing;
 mod live;
 mod logs;
 mod mcp;
+mod members;
 mod metrics;
 mod middleware;
 mod models;
@@ -36,6 +40,7 @@ mod pause;
 mod placeholders;
 mod plans;
 mod ports;
+mod projects;
 mod query;
 mod quotas;
 mod sandbox_ref;
@@ -47,6 +52,7 @@ mod sessions;
 mod snapshots;
 mod sqlite;
 mod tags;
+mod team_acts;
 mod teams;
 mod telemetry;
 mod template_changes;
@@ -113,6 +119,8 @@ pub struct App {
     pub keys: Keys,
     /// People and their sessions.
     pub accounts: Accounts,
+    /// How people can sign in, and what they may make.
+    pub(crate) people: config::Accounts,
     /// The configured origin of the console.
     pub console_origin: Option<String>,
     /// Where people find the console.
@@ -268,7 +276,7 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(tags::tag_exists))
         .routes(routes!(tags::tag_groups))
         .routes(routes!(tags::tag_assignments))
-        .routes(routes!(teams::list_teams))
+        .routes(routes!(teams::list_teams, team_acts::create_team))
         .routes(routes!(teams::team_metrics))
         .routes(routes!(teams::team_metrics_max))
         .routes(routes!(keys::list_keys, keys::create_key))
@@ -290,6 +298,11 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .merge(tools::routes())
         .merge(mcp::routes())
         .merge(sessions::routes())
+        .merge(account::routes())
+        .merge(admin::routes())
+        .merge(members::routes())
+        .merge(projects::routes())
+        .merge(team_acts::routes())
         .merge(live::routes())
         .merge(terminal::routes())
 }
@@ -305,6 +318,7 @@ fn public() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(build_files::upload))
         .routes(routes!(tools::download::download))
         .merge(sessions::public_routes())
+        .merge(invitation::public_routes())
 }
 
 /// The routes with all middleware.

@@ -31,7 +31,7 @@ use cabana_types::error::chain;
 use cabana_types::sandbox::State;
 use cabana_types::turn::TurnState;
 use cabana_types::wire::{Chat, ChatSandbox, Turn};
-use cabana_types::{ChatId, TeamId, TurnId};
+use cabana_types::{ChatId, TurnId};
 use serde_json::json;
 
 pub(crate) use self::engine::Work;
@@ -45,8 +45,6 @@ const STOP_WAIT: Duration = Duration::from_secs(5);
 const CANCEL_WAIT: Duration = Duration::from_secs(20);
 /// Metadata by which a sandbox of a chat is found: the chat and the sandbox's name in it.
 pub(crate) const CHAT_LABEL: &str = "cabana.chat";
-/// The only project.
-pub(crate) const PROJECT: &str = "default";
 
 /// All chats.
 #[derive(Debug)]
@@ -121,7 +119,7 @@ impl Chats {
         Ok(Chat {
             id: row.id.clone(),
             title: row.title.clone(),
-            project_id: PROJECT.to_owned(),
+            project_id: row.project.to_string(),
             agent_id: row.agent.clone(),
             model: row.model.clone(),
             status,
@@ -200,8 +198,8 @@ impl Chats {
     }
 
     /// A chat is gone.
-    pub(crate) fn removed(&self, team: &TeamId, id: &ChatId) {
-        self.live.chat_removed(team, id);
+    pub(crate) fn removed(&self, row: &ChatRow) {
+        self.live.chat_removed(row);
     }
 
     /// Ends the work on a turn that was written as cancelled, and waits until it has ended.

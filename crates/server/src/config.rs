@@ -2,6 +2,7 @@
 //! `defaults.toml` beside this file, with its description and environment variable, and to the struct here; if it
 //! needs a range, to [`Config::check`].
 
+mod accounts;
 mod chat;
 mod console;
 mod identity;
@@ -24,6 +25,7 @@ use cabana_types::egress::Preset;
 use cabana_types::limits::{CPU_COUNT, DISK_MB, MAX_TIMEOUT_SECONDS, MEMORY_MB};
 use serde::Deserialize;
 
+pub use accounts::Accounts;
 pub use chat::Chat;
 pub use console::Console;
 pub use identity::Identity;
@@ -57,6 +59,8 @@ pub struct Config {
     pub tls: Tls,
     pub connections: Connections,
     pub rates: Rates,
+    /// How people sign in.
+    pub accounts: Accounts,
     /// The web console.
     pub console: Console,
     /// Limits of sandboxes.

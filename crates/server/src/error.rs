@@ -176,8 +176,8 @@ impl ApiError {
 /// The HTTP status of each code.
 pub fn status(code: ErrorCode) -> StatusCode {
     match code {
-        ErrorCode::Unauthorized | ErrorCode::InvalidCode => StatusCode::UNAUTHORIZED,
-        ErrorCode::Forbidden | ErrorCode::PermissionDenied => StatusCode::FORBIDDEN,
+        ErrorCode::Unauthorized | ErrorCode::InvalidCode | ErrorCode::WrongPassword => StatusCode::UNAUTHORIZED,
+        ErrorCode::Forbidden | ErrorCode::PermissionDenied | ErrorCode::SignInAgain => StatusCode::FORBIDDEN,
         ErrorCode::InvalidRequest
         | ErrorCode::NotSupported
         | ErrorCode::TemplateInUse
@@ -196,6 +196,10 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | ErrorCode::CallNotFound
         | ErrorCode::ServiceNotFound
         | ErrorCode::ChatNotFound
+        | ErrorCode::ProjectNotFound
+        | ErrorCode::UserNotFound
+        | ErrorCode::MemberNotFound
+        | ErrorCode::InvitationNotFound
         | ErrorCode::MessageNotFound
         | ErrorCode::CheckpointNotFound
         | ErrorCode::AttachmentNotFound
@@ -217,6 +221,12 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | ErrorCode::AgentConflict
         | ErrorCode::IdempotencyConflict
         | ErrorCode::LastKey
+        | ErrorCode::LastOwner
+        | ErrorCode::LastAdmin
+        | ErrorCode::TeamConflict
+        | ErrorCode::ProjectConflict
+        | ErrorCode::AccountConflict
+        | ErrorCode::InvitationInvalid
         | ErrorCode::PlanConflict
         | ErrorCode::SecretConflict
         | ErrorCode::AlreadyExists
@@ -295,6 +305,13 @@ impl From<cabana_store::Error> for ApiError {
             cabana_store::Error::NoTeam(id) => {
                 Self::new(ErrorCode::TeamNotFound, format!("There is no team {id} on this server"))
             }
+            cabana_store::Error::NoUser(id) => {
+                Self::new(ErrorCode::UserNotFound, format!("There is no person {id}; list them with GET /admin/users"))
+            }
+            cabana_store::Error::NoProject(id) => Self::new(
+                ErrorCode::ProjectNotFound,
+                format!("Project {id} was not found; list yours with GET /projects"),
+            ),
             cabana_store::Error::NoPlan(id) => Self::new(
                 ErrorCode::PlanNotFound,
                 format!("There is no plan {}; GET /admin/plans lists them", short(&id)),

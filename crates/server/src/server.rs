@@ -141,6 +141,7 @@ impl Server {
         let tickets = Tickets::new(stored_key(&store, PREVIEW_KEY).await?);
         let app = App {
             accounts: Accounts::open(store.clone()).await?,
+            people: config.accounts.clone(),
             console_origin: config.console_origin(),
             console_url: config.console_url(address),
             telemetry: Arc::new(Telemetry::new(lifecycle.creation_times())),

@@ -1,11 +1,11 @@
 //! The activity log of sandboxes: the events under fewer names (`create`, `update`, `timeout`, `delete`).
 
-use cabana_types::{SandboxId, TeamId};
+use cabana_types::{ProjectId, SandboxId, TeamId};
 use jiff::Timestamp;
 use sqlx::{QueryBuilder, Sqlite};
 
 use crate::column::{Columns, micros};
-use crate::{Error, Order, Store, event};
+use crate::{Error, Order, Store, event, project};
 
 /// The total is counted up to this number.
 pub const MAX_COUNTED: u32 = 10_000;
@@ -36,6 +36,8 @@ pub struct Activity {
 pub struct ActivityQuery {
     /// Owner of the sandboxes.
     pub team: TeamId,
+    /// Only of these projects; `None`: of all.
+    pub projects: Option<Vec<ProjectId>>,
     /// Only this sandbox.
     pub sandbox: Option<SandboxId>,
     /// Only sandboxes of this template.
@@ -109,6 +111,7 @@ fn select(sql: &mut QueryBuilder<Sqlite>, query: &ActivityQuery) {
         kinds.push_bind(kind);
     }
     sql.push(") and e.team = ").push_bind(query.team.as_str().to_owned());
+    project::push_filter(sql, "s.project", query.projects.as_deref());
     if let Some(sandbox) = &query.sandbox {
         sql.push(" and e.sandbox = ").push_bind(sandbox.as_str().to_owned());
     }

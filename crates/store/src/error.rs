@@ -6,7 +6,8 @@ use std::sync::Arc;
 use cabana_types::sandbox::Refused;
 use cabana_types::wire::QuotaExceeded;
 use cabana_types::{
-    AttachmentId, BuildId, CallId, ChatId, InvalidId, MessageId, SandboxId, TeamId, TemplateId, TurnId,
+    AttachmentId, BuildId, CallId, ChatId, InvalidId, MessageId, ProjectId, SandboxId, TeamId, TemplateId, TurnId,
+    UserId,
 };
 
 /// An error of the store.
@@ -121,6 +122,12 @@ pub enum Error {
     /// There is no such team.
     #[error("there is no team {0}")]
     NoTeam(TeamId),
+    /// There is no such person.
+    #[error("there is no user {0}")]
+    NoUser(UserId),
+    /// There is no such project.
+    #[error("there is no project {0}")]
+    NoProject(ProjectId),
     /// There is no such plan.
     #[error("there is no plan {0}")]
     NoPlan(String),
@@ -162,7 +169,8 @@ impl Error {
         }
     }
 
-    pub(crate) fn decode(column: &'static str, error: impl std::fmt::Display) -> Self {
+    /// A value of the database that cannot be read.
+    pub fn decode(column: &'static str, error: impl std::fmt::Display) -> Self {
         Error::Decode { column, message: error.to_string() }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cabana_types::{BuildId, SandboxId, TeamId};
+use cabana_types::{BuildId, ProjectId, SandboxId, TeamId};
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
@@ -10,7 +10,7 @@ use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
 use crate::column::{Columns, json, micros};
 use crate::delivery::{self, Fresh};
 use crate::feed::{self, Change, NewEvent};
-use crate::{Error, Order, Store};
+use crate::{Error, Order, Store, project};
 
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])* $name:ident = $text:literal;)*) => {
@@ -87,6 +87,8 @@ pub struct Event {
 pub struct EventQuery {
     /// Owner of the sandboxes.
     pub team: TeamId,
+    /// Only of these projects; `None`: of all.
+    pub projects: Option<Vec<ProjectId>>,
     /// Only this sandbox.
     pub sandbox: Option<SandboxId>,
     /// Only these kinds; empty for all.
@@ -111,6 +113,7 @@ impl Store {
              from events e join sandboxes s on s.id = e.sandbox where e.team = ",
         );
         sql.push_bind(query.team.as_str().to_owned());
+        project::push_filter(&mut sql, "s.project", query.projects.as_deref());
         if let Some(sandbox) = &query.sandbox {
             sql.push(" and e.sandbox = ").push_bind(sandbox.as_str().to_owned());
         }

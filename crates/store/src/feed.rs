@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use cabana_types::{BuildId, SandboxId, TeamId, TemplateId};
+use cabana_types::{BuildId, ProjectId, SandboxId, TeamId, TemplateId};
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::SqliteConnection;
@@ -27,6 +27,7 @@ pub enum Change {
     Template {
         id: TemplateId,
         team: TeamId,
+        project: ProjectId,
         /// Whether every team may use it.
         public: bool,
     },
@@ -106,14 +107,15 @@ pub(crate) async fn note_template(connection: &mut SqliteConnection, id: &Templa
     if NOTES.try_with(|_| ()).is_err() {
         return Ok(());
     }
-    let row = sqlx::query("select team, public from templates where id = $1")
+    let row = sqlx::query("select team, project, public from templates where id = $1")
         .bind(id.as_str())
         .fetch_optional(connection)
         .await
         .map_err(|e| Error::query("read the team of a template", e))?;
     if let Some(row) = row {
-        let (team, public) = (Columns(&row).id("team")?, Columns(&row).flag("public")?);
-        note(|| Change::Template { id: id.clone(), team, public });
+        let row = Columns(&row);
+        let (team, project, public) = (row.id("team")?, row.id("project")?, row.flag("public")?);
+        note(|| Change::Template { id: id.clone(), team, project, public });
     }
     Ok(())
 }

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use cabana_types::{SandboxId, TeamId, TemplateId};
+use cabana_types::{ProjectId, SandboxId, TeamId, TemplateId};
 use jiff::Timestamp;
 use sqlx::{QueryBuilder, Sqlite};
 
 use crate::column::micros;
-use crate::{Error, Sandbox, Store, sandbox};
+use crate::{Error, Sandbox, Store, project, sandbox};
 
 /// Sort order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,6 +55,8 @@ impl Group {
 pub struct SandboxQuery {
     /// Owner of the sandboxes.
     pub team: TeamId,
+    /// Of one of these projects; `None`: of all.
+    pub projects: Option<Vec<ProjectId>>,
     /// In one of these states.
     pub groups: Vec<Group>,
     /// Only with all of this metadata.
@@ -113,6 +115,7 @@ impl Store {
     async fn list(&self, query: &SandboxQuery, kind: Kind) -> Result<Vec<Sandbox>, Error> {
         let mut sql: QueryBuilder<Sqlite> = QueryBuilder::new("select * from sandboxes where ");
         sql.push(kind.condition()).push(" and team = ").push_bind(query.team.as_str().to_owned());
+        project::push_filter(&mut sql, "project", query.projects.as_deref());
         if matches!(kind, Kind::Living) {
             sql.push(" and state in (");
             let mut states = sql.separated(", ");
@@ -192,13 +195,14 @@ impl Store {
             .map_err(|e| Error::query("count sandboxes by state", e))
     }
 
-    /// Number of a team's running sandboxes.
-    pub async fn running_count(&self, team: &TeamId) -> Result<u64, Error> {
-        let count: i64 = sqlx::query_scalar("select count(*) from sandboxes where state = 'running' and team = $1")
-            .bind(team.as_str())
-            .fetch_one(self.reader())
-            .await
-            .map_err(|e| Error::query("count sandboxes", e))?;
+    /// Number of a team's running sandboxes, of all or some of its projects.
+    pub async fn running_count(&self, team: &TeamId, projects: Option<&[ProjectId]>) -> Result<u64, Error> {
+        let sql = "select count(*) from sandboxes where state = 'running' and team = ";
+        let mut sql: QueryBuilder<Sqlite> = QueryBuilder::new(sql);
+        sql.push_bind(team.as_str().to_owned());
+        project::push_filter(&mut sql, "project", projects);
+        let count: Result<i64, _> = sql.build_query_scalar().fetch_one(self.reader()).await;
+        let count = count.map_err(|e| Error::query("count sandboxes", e))?;
         u64::try_from(count).map_err(|e| Error::decode("count", e))
     }
 }

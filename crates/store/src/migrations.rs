@@ -34,7 +34,9 @@ const MIGRATIONS: &[(&str, &str, &str)] = &migrations![
     "0017" "service_versions",
     "0018" "quotas",
     "0019" "roles",
-    "0020" "placeholders",
+    "0020" "projects",
+    "0021" "accounts",
+    "0022" "placeholders",
 ];
 
 pub(crate) fn migrator() -> Migrator {

@@ -5,7 +5,7 @@ mod row;
 use std::collections::BTreeMap;
 
 use cabana_types::service::{Access, HostMode, OnWake};
-use cabana_types::{SandboxId, ServiceId, TeamId};
+use cabana_types::{ProjectId, SandboxId, ServiceId, TeamId};
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
@@ -18,6 +18,8 @@ use crate::{Error, Store};
 pub struct Service {
     pub id: ServiceId,
     pub team: TeamId,
+    /// That of the sandbox.
+    pub project: ProjectId,
     pub sandbox: SandboxId,
     pub name: String,
     /// A script for a login shell.

@@ -20,6 +20,8 @@ pub struct Session {
     /// The API key that it was signed in with.
     pub key: Option<KeyId>,
     pub created_at: Timestamp,
+    /// When the person last proved who they are.
+    pub auth_at: Timestamp,
     /// To within a minute.
     pub last_seen_at: Timestamp,
     pub expires_at: Timestamp,
@@ -63,13 +65,44 @@ impl Store {
         self.write(move |connection| {
             Box::pin(async move {
                 for (id, at) in seen {
-                    sqlx::query("update sessions set last_seen_at = max(last_seen_at, $2) where id = $1")
-                        .bind(id.as_str())
-                        .bind(micros(at))
-                        .execute(&mut *connection)
-                        .await
-                        .map_err(|e| Error::query("record the use of a session", e))?;
+                    for sql in [
+                        "update sessions set last_seen_at = max(last_seen_at, $2) where id = $1",
+                        "update users set last_seen_at = max(coalesce(last_seen_at, 0), $2)
+                         where id = (select user from sessions where id = $1 and key is null)",
+                    ] {
+                        let query = sqlx::query(sql).bind(id.as_str()).bind(micros(at));
+                        query
+                            .execute(&mut *connection)
+                            .await
+                            .map_err(|e| Error::query("record the use of a session", e))?;
+                    }
                 }
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// Makes a session act for another team.
+    pub async fn set_session_team(&self, id: SessionId, team: TeamId) -> Result<(), Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let query =
+                    sqlx::query("update sessions set team = $2 where id = $1").bind(id.as_str()).bind(team.as_str());
+                query.execute(connection).await.map_err(|e| Error::query("write the team of a session", e))?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// Records that the person of a session proved again who they are.
+    pub async fn confirm_session(&self, id: SessionId, at: Timestamp) -> Result<(), Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let query =
+                    sqlx::query("update sessions set auth_at = $2 where id = $1").bind(id.as_str()).bind(micros(at));
+                query.execute(connection).await.map_err(|e| Error::query("write a session", e))?;
                 Ok(())
             })
         })
@@ -131,8 +164,8 @@ impl Store {
 
 async fn insert(connection: &mut SqliteConnection, session: Session, most: u32) -> Result<(), Error> {
     sqlx::query(
-        "insert into sessions (id, hash, user, team, key, created_at, last_seen_at, expires_at, address, agent)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        "insert into sessions (id, hash, user, team, key, created_at, last_seen_at, expires_at, address, agent, auth_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
     )
     .bind(session.id.as_str())
     .bind(session.hash.to_vec())
@@ -144,6 +177,7 @@ async fn insert(connection: &mut SqliteConnection, session: Session, most: u32) 
     .bind(micros(session.expires_at))
     .bind(&session.address)
     .bind(&session.agent)
+    .bind(micros(session.auth_at))
     .execute(&mut *connection)
     .await
     .map_err(|e| Error::query("insert a session", e))?;
@@ -169,6 +203,7 @@ fn decode(row: &SqliteRow) -> Result<Session, Error> {
         team: row.id("team")?,
         key: key.map(|key| key.parse().map_err(|e| Error::decode("key", e))).transpose()?,
         created_at: row.time("created_at")?,
+        auth_at: row.time("auth_at")?,
         last_seen_at: row.time("last_seen_at")?,
         expires_at: row.time("expires_at")?,
         address: row.text_or_none("address")?,

@@ -2,14 +2,14 @@
 //! and deleted after the copy, so that a crash leaves no unknown copy.
 
 use cabana_types::quota::{Limits, QuotaKind};
-use cabana_types::{BuildId, Resources, SandboxId, TeamId, TemplateId};
+use cabana_types::{BuildId, ProjectId, Resources, SandboxId, TeamId, TemplateId};
 use jiff::Timestamp;
 use serde_json::json;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Sqlite};
 
 use crate::column::{self, Columns, micros};
-use crate::{Boot, Error, Store, event, quota};
+use crate::{Boot, Error, Store, event, project, quota};
 
 /// State of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +62,8 @@ pub struct Snapshot {
     pub id: TemplateId,
     /// Its team.
     pub team: TeamId,
+    /// Its project: that of its source sandbox.
+    pub project: ProjectId,
     /// Its name, unique in the team.
     pub name: Option<String>,
     /// Its state.
@@ -91,7 +93,7 @@ pub struct Snapshot {
 pub enum SnapshotInserted {
     /// It was inserted.
     New,
-    /// Another snapshot with the name is being created.
+    /// Another snapshot with the name is being created, or is of another project.
     Taken,
 }
 
@@ -100,6 +102,8 @@ pub enum SnapshotInserted {
 pub struct SnapshotQuery {
     /// Owner of the snapshots.
     pub team: TeamId,
+    /// Only of these projects; `None`: of all.
+    pub projects: Option<Vec<ProjectId>>,
     /// Only of this sandbox.
     pub sandbox: Option<SandboxId>,
     /// Only with this name.
@@ -127,10 +131,12 @@ impl Store {
                 }
                 if let Some(name) = &snapshot.name {
                     let freed = sqlx::query(
-                        "update snapshots set name = null where team = $1 and name = $2 and state <> 'making'",
+                        "update snapshots set name = null
+                         where team = $1 and name = $2 and project = $3 and state <> 'making'",
                     )
                     .bind(snapshot.team.as_str())
-                    .bind(name);
+                    .bind(name)
+                    .bind(snapshot.project.as_str());
                     freed.execute(&mut *connection).await.map_err(|e| Error::query("free a snapshot's name", e))?;
                     let taken: bool = sqlx::query_scalar(
                         "select exists (select 1 from snapshots where team = $1 and name = $2)",
@@ -146,8 +152,8 @@ impl Store {
                 }
                 sqlx::query(
                     "insert into snapshots (id, team, name, state, sandbox, template, build, alias, cpu_count, memory_mb, disk_mb,
-                        pids, boot, created_at, kind, isolation)
-                     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
+                        pids, boot, created_at, kind, isolation, project)
+                     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
                 )
                 .bind(snapshot.id.as_str())
                 .bind(snapshot.team.as_str())
@@ -165,6 +171,7 @@ impl Store {
                 .bind(micros(snapshot.created_at))
                 .bind(snapshot.kind.as_str())
                 .bind(&snapshot.isolation)
+                .bind(snapshot.project.as_str())
                 .execute(connection)
                 .await
                 .map_err(|e| Error::query("write a snapshot", e))?;
@@ -268,6 +275,7 @@ impl Store {
         let mut sql: QueryBuilder<Sqlite> =
             QueryBuilder::new("select * from snapshots where state = 'ready' and team = ");
         sql.push_bind(query.team.as_str().to_owned());
+        project::push_filter(&mut sql, "project", query.projects.as_deref());
         if let Some(sandbox) = &query.sandbox {
             sql.push(" and sandbox = ").push_bind(sandbox.as_str().to_owned());
         }
@@ -295,6 +303,7 @@ fn decode(row: &SqliteRow) -> Result<Snapshot, Error> {
     Ok(Snapshot {
         id: row.id("id")?,
         team: row.id("team")?,
+        project: row.id("project")?,
         name: row.text_or_none("name")?,
         state,
         kind: match row.text("kind")?.as_str() {

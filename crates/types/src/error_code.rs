@@ -9,6 +9,28 @@ code_enum! {
         Unauthorized => "unauthorized",
         /// The code of a sign-in link was used, has expired, or was never made.
         InvalidCode => "invalid_code",
+        /// Email or password is wrong; not which of them, or whether there is such an account.
+        WrongPassword => "wrong_password",
+        /// The act wants a person who signed in within the last hour.
+        SignInAgain => "sign_in_again",
+        /// There is no such person on this server.
+        UserNotFound => "user_not_found",
+        /// Another account has the email, or the account cannot be changed like this.
+        AccountConflict => "account_conflict",
+        /// Nobody else is an admin of the server.
+        LastAdmin => "last_admin",
+        /// The person is no member of the team or project.
+        MemberNotFound => "member_not_found",
+        /// The team would have no owner.
+        LastOwner => "last_owner",
+        /// The team has no such invitation that is open.
+        InvitationNotFound => "invitation_not_found",
+        /// The invitation was used or revoked, has expired, was never made, or is for somebody else.
+        InvitationInvalid => "invitation_invalid",
+        /// Another team has the name, or the team cannot be deleted yet.
+        TeamConflict => "team_conflict",
+        /// Another project of the team has the name, or the project cannot be changed like this.
+        ProjectConflict => "project_conflict",
         /// The session does not exist, has ended, or is another person's.
         SessionNotFound => "session_not_found",
         /// The caller is known, but not permitted to do this.
@@ -43,6 +65,8 @@ code_enum! {
         QuotaExceeded => "quota_exceeded",
         /// There is no such team.
         TeamNotFound => "team_not_found",
+        /// The project does not exist, or is not one of the caller's.
+        ProjectNotFound => "project_not_found",
         /// There is no such plan.
         PlanNotFound => "plan_not_found",
         /// Teams have the plan, or it is built in.

@@ -90,6 +90,12 @@ impl Role {
         }
     }
 
+    /// This role, or another one if that may do less.
+    #[must_use]
+    pub fn at_most(self, other: Self) -> Self {
+        if self.permissions().beyond(other.permissions()).is_empty() { self } else { other }
+    }
+
     /// Whether somebody of this role may give another role to a person, or take it away.
     pub fn may_grant(self, role: Role) -> bool {
         self == Self::Owner || (self == Self::Admin && role != Self::Owner)
@@ -215,6 +221,17 @@ mod tests {
         }
         assert!(Role::Owner.may_grant(Role::Owner) && !Role::Admin.may_grant(Role::Owner));
         assert!(Role::Admin.may_grant(Role::Admin) && !Role::Developer.may_grant(Role::Viewer));
+    }
+
+    #[test]
+    fn roles_are_ordered() {
+        for (a, b) in Role::ALL.iter().flat_map(|a| Role::ALL.iter().map(move |b| (*a, *b))) {
+            let less = a.at_most(b).permissions();
+            assert_eq!(less, a.permissions().and(b.permissions()), "{a} {b}: one contains the other");
+            assert_eq!(less, b.at_most(a).permissions(), "{a} {b}");
+        }
+        assert_eq!(Role::Developer.at_most(Role::Viewer), Role::Viewer);
+        assert_eq!(Role::Owner.at_most(Role::Developer), Role::Developer);
     }
 
     #[test]

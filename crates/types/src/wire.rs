@@ -9,6 +9,7 @@ mod doctor;
 mod file;
 mod network;
 mod pause;
+mod people;
 mod quota;
 mod record;
 mod sandbox;
@@ -46,6 +47,11 @@ pub use network::{
 pub use pause::{
     ArchiveRequest, CloneRequest, Clones, CommitRequest, ForkRequest, ForkResult, HotplugRequest, PauseRequest,
     ResizeRequest, SnapshotInfo, SnapshotRequest,
+};
+pub use people::{
+    AcceptInvitation, Confirmation, Invitation, InvitationCode, InvitationInfo, MadeInvitation, MadeTeam, Member,
+    MemberRole, NewInvitation, NewPassword, OwnTeam, PersonUpdate, Project, ProjectName, ServerUser, SessionUpdate,
+    SignInMethods, TeamForOthers, TeamName, TeamOverview, UserPage, UserUpdate,
 };
 pub use quota::{
     LimitChanges, LimitSource, Plan, PlanChoice, PlanSettings, QuotaExceeded, QuotaState, QuotaUser, TeamQuotas,

@@ -210,6 +210,7 @@ impl Shown {
             name: "web".to_owned(),
             sandbox: sandbox.clone(),
             team: "team".parse().expect("id"),
+            project: "team".parse().expect("id"),
             port,
             access,
             host_mode: host,

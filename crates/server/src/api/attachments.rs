@@ -118,7 +118,12 @@ impl App {
     /// A file of the caller's team.
     pub(crate) async fn find_attachment(&self, caller: &Caller, id: &AttachmentId) -> Result<AttachmentRow, ApiError> {
         let row = self.store.attachment(id).await?.filter(|row| row.team == caller.team);
-        row.ok_or_else(|| no_attachment(id.as_str()))
+        let row = row.ok_or_else(|| no_attachment(id.as_str()))?;
+        // One of a chat is seen by those who see the chat.
+        if let Some(chat) = &row.chat {
+            self.find_chat(caller, chat).await.map_err(|_| no_attachment(id.as_str()))?;
+        }
+        Ok(row)
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) async fn upload_link(
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<FileUpload>), ApiError> {
     check_hash(&hash)?;
-    let template = app.find_own_template(&caller.team, &template).await?;
+    let template = app.find_own_template(&caller.reach, &template).await?;
     let base = own_address(&request)
         .ok_or_else(|| ApiError::invalid("The request does not say which host it is for; send a Host header"))?;
     let present = app.builds.files().has(&caller.team, &hash);

@@ -39,7 +39,7 @@ pub(super) async fn build_status(
     let limit = query.limit(*PAGE.end(), *PAGE.end())?;
     let level = level(&query)?;
     // The build is read before its lines: if it has ended, all lines are there.
-    let build = app.find_build(&caller.team, &template, &build).await?;
+    let build = app.find_build(&caller.reach, &template, &build).await?;
     let lines = app.store.build_log(&build.id, offset, limit, level).await?;
     let reason = match build.error {
         None => None,
@@ -99,7 +99,7 @@ pub(super) async fn build_log(
         return Err(ApiError::invalid(format!("source must be temporary or persistent, not {:?}", short(other))));
     }
     let level = level(&query)?;
-    let build = app.find_build(&caller.team, &template, &build).await?.id;
+    let build = app.find_build(&caller.reach, &template, &build).await?.id;
     let lines = app.store.build_log_around(&BuildLogQuery { build, from, until, order, level, limit }).await?;
     Ok(Json(BuildLogPage { logs: lines.into_iter().map(shown).collect() }))
 }

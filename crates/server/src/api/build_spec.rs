@@ -12,6 +12,7 @@ use cabana_types::wire::{BuildStart, RegistryCredentials, TemplateStep};
 use super::App;
 use super::build_files::check_hash;
 use super::new_sandbox::check_map;
+use crate::auth::Reach;
 use crate::builds::{BuildSpec, Origin, Recipe};
 use crate::error::{ApiError, short};
 
@@ -34,17 +35,17 @@ impl App {
     /// Validates a request to start a build.
     pub(super) async fn build_spec(
         &self,
-        team: &TeamId,
+        reach: &Reach,
         build: Build,
         request: BuildStart,
     ) -> Result<BuildSpec, ApiError> {
         let start = command("startCmd", request.start_cmd.as_deref())?;
         let ready = command("readyCmd", request.ready_cmd.as_deref())?;
         let force = request.force.unwrap_or(false);
-        let images = self.images(team, &request).await?;
-        let recipe = self.recipe(team, request).await?;
+        let images = self.images(&reach.team, &request).await?;
+        let recipe = self.recipe(reach, request).await?;
         Ok(BuildSpec {
-            team: team.clone(),
+            team: reach.team.clone(),
             template: build.template,
             build: build.id,
             resources: build.resources,
@@ -73,7 +74,8 @@ impl App {
         Ok(images)
     }
 
-    async fn recipe(&self, team: &TeamId, request: BuildStart) -> Result<Recipe, ApiError> {
+    async fn recipe(&self, reach: &Reach, request: BuildStart) -> Result<Recipe, ApiError> {
+        let team = &reach.team;
         let non_empty = |text: Option<String>| text.filter(|text| !text.is_empty());
         let (image, template) = (non_empty(request.from_image), non_empty(request.from_template));
         let dockerfile = non_empty(request.dockerfile);
@@ -103,10 +105,10 @@ impl App {
         }
         let steps = self.steps(team, steps).await?;
         let from = match template {
-            Some(name) => match self.find_snapshot(team, &name).await? {
+            Some(name) => match self.find_snapshot(reach, &name).await? {
                 Some(copy) => Origin::Disk { copy, lent: false },
                 None => {
-                    let template = self.find_template(team, &name).await?;
+                    let template = self.find_template(reach, &name).await?;
                     let build = self.finished_build(&template, &name).await?;
                     Origin::Build { build: build.id, boot: build.boot }
                 }

@@ -16,7 +16,7 @@ use super::body::Body;
 use super::tags::{normalize_tag, normalize_tags};
 use super::template_ref::{DEFAULT_TAG, PathName, PathNames, base_template_error, is_base_template, parse};
 use super::templates::{names, shown};
-use crate::auth::Caller;
+use crate::auth::{Caller, Reach};
 use crate::builds::CANCELLED;
 use crate::error::{ApiError, short};
 
@@ -68,7 +68,7 @@ pub(super) async fn request_rebuild(
     PathName(text): PathName,
     Body(request): Body<NewTemplate>,
 ) -> Result<(StatusCode, Json<Template>), ApiError> {
-    let template = app.find_changeable_template(&caller.team, &text).await?;
+    let template = app.find_changeable_template(&caller.reach, &text).await?;
     let (row, build_id, _) = app.request_build(&caller, request, Some(template.id)).await?;
     Ok((StatusCode::ACCEPTED, Json(waiting(row, build_id))))
 }
@@ -86,11 +86,11 @@ pub(super) async fn start_build(
     PathNames(template, build): PathNames,
     Body(request): Body<BuildStart>,
 ) -> Result<StatusCode, ApiError> {
-    let build = app.find_build(&caller.team, &template, &build).await?;
+    let build = app.find_build(&caller.reach, &template, &build).await?;
     if build.status != BuildStatus::Waiting {
         return Err(cabana_store::Error::BuildStatus { id: build.id, status: build.status.as_str() }.into());
     }
-    let spec = app.build_spec(&caller.team, build, request).await?;
+    let spec = app.build_spec(&caller.reach, build, request).await?;
     app.builds.start(spec).await?;
     Ok(StatusCode::ACCEPTED)
 }
@@ -107,7 +107,7 @@ pub(super) async fn cancel_build(
     Extension(caller): Extension<Caller>,
     PathNames(template, build): PathNames,
 ) -> Result<StatusCode, ApiError> {
-    let build = app.find_build(&caller.team, &template, &build).await?;
+    let build = app.find_build(&caller.reach, &template, &build).await?;
     match build.status {
         BuildStatus::Waiting => {
             app.store.fail_build(build.id, None, CANCELLED.to_owned(), Timestamp::now()).await?;
@@ -132,8 +132,8 @@ impl ApiError {
 
 impl App {
     /// A build of a team's own template.
-    pub(super) async fn find_build(&self, team: &TeamId, template: &str, build: &str) -> Result<Build, ApiError> {
-        let template = self.find_own_template(team, template).await?;
+    pub(super) async fn find_build(&self, reach: &Reach, template: &str, build: &str) -> Result<Build, ApiError> {
+        let template = self.find_own_template(reach, template).await?;
         let Ok(id) = build.to_ascii_lowercase().parse::<BuildId>() else { return Err(ApiError::no_build(build)) };
         let found = self.store.build(&id).await?.filter(|b| b.template == template.id);
         found.ok_or_else(|| ApiError::no_build(build))
@@ -152,6 +152,7 @@ impl App {
                 "dockerfile is not taken here: send it with POST /v2/templates/{id}/builds/{buildID}, which starts the build",
             ));
         }
+        let project = self.project_for(caller, request.project_id.as_deref())?;
         let mut tags = normalize_tags(request.tags.as_deref().unwrap_or_default())?;
         let wanted = match known {
             Some(id) => BuildTarget::Template(id),
@@ -172,6 +173,8 @@ impl App {
         let build = BuildId::from_random(rand::random());
         let request = BuildRequest {
             team: caller.team.clone(),
+            project,
+            projects: caller.reach.filter(),
             wanted,
             template: TemplateId::from_random(rand::random()),
             build: build.clone(),

@@ -42,7 +42,7 @@ pub(super) async fn commit(
 
 impl App {
     async fn commit(&self, caller: &Caller, id: &SandboxId, request: CommitRequest) -> Result<Template, ApiError> {
-        let sandbox = self.find_created(&caller.team, id).await?;
+        let sandbox = self.find_created(&caller.reach, id).await?;
         Lifecycle::check_snapshot(&sandbox)?;
         let name = request.alias.filter(|alias| !alias.is_empty()).unwrap_or_else(|| format!("sandbox-{id}"));
         let wanted = NewTemplate {
@@ -51,6 +51,7 @@ impl App {
             cpu_count: Some(sandbox.resources.cpu_count.into()),
             memory_mb: Some(sandbox.resources.memory_mb.into()),
             min_free_disk_mb: Some(sandbox.resources.disk_mb.into()),
+            project_id: Some(sandbox.project.to_string()),
             ..NewTemplate::default()
         };
         let (row, build, _) = self.request_build(caller, wanted, None).await?;

@@ -51,7 +51,7 @@ pub(super) async fn sandbox_events(
     SandboxRef(id): SandboxRef,
     query: Query,
 ) -> Result<Json<Vec<Event>>, ApiError> {
-    app.find_sandbox(&caller.team, &id).await?;
+    app.find_sandbox(&caller.reach, &id).await?;
     read(&app, &caller, Some(id), &query).await
 }
 
@@ -68,6 +68,7 @@ async fn read(
     let offset = query.number("offset", 0..=MAX_OFFSET)?.and_then(|v| u32::try_from(v).ok()).unwrap_or_default();
     let wanted = EventQuery {
         team: caller.team.clone(),
+        projects: caller.reach.filter(),
         sandbox,
         kinds,
         from: None,

@@ -58,7 +58,7 @@ pub(super) async fn list_files(
     SandboxRef(id): SandboxRef,
     query: Query,
 ) -> Result<Json<FileList>, ApiError> {
-    app.find_usable(&caller.team, &id).await?;
+    app.find_usable(&caller.reach, &id).await?;
     let (path, hidden) = (path_of(query.text("path").unwrap_or("."))?, query.flag("hidden")?);
     let guest = app.files_of(&caller, &id).await?;
     let list = List { user: None, path, depth: 1, hidden, limit: MAX_ENTRIES };
@@ -82,7 +82,7 @@ pub(super) async fn stat_file(
     SandboxRef(id): SandboxRef,
     query: Query,
 ) -> Result<Json<FileStat>, ApiError> {
-    app.find_usable(&caller.team, &id).await?;
+    app.find_usable(&caller.reach, &id).await?;
     let path = path_of(query.text("path").unwrap_or_default())?;
     let guest = app.files_of(&caller, &id).await?;
     let found: StatAnswer = guest.ask(STAT_PATH, &Stat { user: None, path, inspect: Some(MAX_EDITED) }).await?;
@@ -100,7 +100,7 @@ pub(super) async fn make_directory(
     SandboxRef(id): SandboxRef,
     request: Request,
 ) -> Result<(StatusCode, Json<MadeDirectory>), ApiError> {
-    app.find_usable(&caller.team, &id).await?;
+    app.find_usable(&caller.reach, &id).await?;
     let Body(new): Body<NewDirectory> = Body::from_request(request, &()).await?;
     let path = path_of(&new.path)?;
     let guest = app.files_of(&caller, &id).await?;
@@ -120,7 +120,7 @@ pub(super) async fn move_file(
     SandboxRef(id): SandboxRef,
     request: Request,
 ) -> Result<StatusCode, ApiError> {
-    app.find_usable(&caller.team, &id).await?;
+    app.find_usable(&caller.reach, &id).await?;
     let Body(wanted): Body<MoveFile> = Body::from_request(request, &()).await?;
     let (from, to) = (path_of(&wanted.from)?, path_of(&wanted.to)?);
     let guest = app.files_of(&caller, &id).await?;
@@ -142,7 +142,7 @@ pub(super) async fn delete_file(
     SandboxRef(id): SandboxRef,
     query: Query,
 ) -> Result<StatusCode, ApiError> {
-    app.find_usable(&caller.team, &id).await?;
+    app.find_usable(&caller.reach, &id).await?;
     let (path, recursive) = (path_of(query.text("path").unwrap_or_default())?, query.flag("recursive")?);
     let guest = app.files_of(&caller, &id).await?;
     let change = Change { path, expect: Expect::Anything, action: Action::Delete { recursive } };

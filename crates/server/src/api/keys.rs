@@ -9,7 +9,7 @@ use cabana_store::{ApiKey as Row, KeyRemoval};
 use cabana_types::address::Prefix;
 use cabana_types::limits::MAX_NAME_BYTES;
 use cabana_types::wire::{ApiKey, KeyMask, KeyName, KeyRequest, NewApiKey};
-use cabana_types::{ErrorCode, KeyId, Permissions};
+use cabana_types::{ErrorCode, KeyId, Permission, Permissions, ProjectId};
 use http::StatusCode;
 use jiff::Timestamp;
 
@@ -25,7 +25,8 @@ pub(super) async fn list_keys(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<Vec<ApiKey>>, ApiError> {
-    let keys = app.store.team_keys(&caller.team).await?.into_iter().map(|mut key| {
+    let rows = app.store.team_keys(&caller.team).await?.into_iter().filter(|key| reaches(&caller, key));
+    let keys = rows.map(|mut key| {
         key.last_used_at = app.keys.used(&key.hash).or(key.last_used_at);
         shown(key)
     });
@@ -40,7 +41,12 @@ pub(super) async fn create_key(
     Extension(caller): Extension<Caller>,
     Body(request): Body<KeyRequest>,
 ) -> Result<(StatusCode, Json<NewApiKey>), ApiError> {
-    let new = new_key(&caller, request)?;
+    // A key reaches no further than its maker.
+    let project = match &request.project_id {
+        None if caller.reach.is_whole() => None,
+        named => Some(app.project_for(&caller, named.as_deref())?),
+    };
+    let new = new_key(&caller, request, project)?;
     let task = {
         let app = Arc::clone(&app);
         async move { app.keys.create(&app.store, &caller.team, &new).await }
@@ -63,6 +69,7 @@ pub(super) async fn rename_key(
     Body(request): Body<KeyName>,
 ) -> Result<StatusCode, ApiError> {
     let (id, name) = (named(id)?, check_name(&request.name)?.to_owned());
+    app.find_key(&caller, &id).await?;
     match app.store.rename_key(caller.team, id.clone(), name).await? {
         true => Ok(StatusCode::OK),
         false => Err(no_key(id.as_str())),
@@ -79,6 +86,7 @@ pub(super) async fn delete_key(
     id: Result<Path<String>, PathRejection>,
 ) -> Result<StatusCode, ApiError> {
     let id = named(id)?;
+    app.find_key(&caller, &id).await?;
     let wanted = id.clone();
     let task = {
         let app = Arc::clone(&app);
@@ -101,11 +109,27 @@ pub(super) async fn delete_key(
     }
 }
 
+/// Whether a key reaches no further than the caller. Others do not exist for them.
+fn reaches(caller: &Caller, key: &Row) -> bool {
+    match &key.project {
+        None => caller.reach.is_whole(),
+        Some(project) => caller.reach.may(&key.team, project, Permission::Keys),
+    }
+}
+
+impl App {
+    async fn find_key(&self, caller: &Caller, id: &KeyId) -> Result<(), ApiError> {
+        let keys = self.store.team_keys(&caller.team).await?;
+        let found = keys.iter().any(|key| key.id == *id && reaches(caller, key));
+        if found { Ok(()) } else { Err(no_key(id.as_str())) }
+    }
+}
+
 /// Networks that one key can be for.
 const MAX_CIDRS: usize = 100;
 
 /// Checks what a key is to be.
-fn new_key(caller: &Caller, request: KeyRequest) -> Result<NewKey, ApiError> {
+fn new_key(caller: &Caller, request: KeyRequest, project: Option<ProjectId>) -> Result<NewKey, ApiError> {
     let name = check_name(&request.name)?.to_owned();
     let scopes = match request.scopes {
         None => caller.permissions.and(Permissions::PLAIN_KEY),
@@ -139,7 +163,7 @@ fn new_key(caller: &Caller, request: KeyRequest) -> Result<NewKey, ApiError> {
         Ok(network)
     };
     let cidrs = cidrs.iter().map(network).collect::<Result<_, _>>()?;
-    Ok(NewKey { name, scopes, expires_at: request.expires_at, cidrs, created_by: Some(caller.actor.clone()) })
+    Ok(NewKey { name, scopes, expires_at: request.expires_at, cidrs, created_by: Some(caller.actor.clone()), project })
 }
 
 fn named(id: Result<Path<String>, PathRejection>) -> Result<KeyId, ApiError> {
@@ -180,5 +204,6 @@ fn shown(key: Row) -> ApiKey {
         expires_at: key.expires_at,
         cidrs: key.cidrs,
         creator_id: key.created_by.map(|by| by.as_str().to_owned()),
+        project_id: key.project,
     }
 }

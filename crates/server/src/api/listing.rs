@@ -65,13 +65,14 @@ pub(super) async fn list_sandboxes(
     if text.as_ref().is_some_and(|text| text.chars().count() > MAX_SEARCH) {
         return Err(ApiError::invalid(format!("q has at most {MAX_SEARCH} characters")));
     }
+    let projects = app.projects_in(&caller, query.text("project"))?;
     let mut headers = HeaderMap::new();
     if groups.contains(&Group::Running) {
-        headers.insert(TOTAL_RUNNING, app.store.running_count(&caller.team).await?.into());
+        headers.insert(TOTAL_RUNNING, app.store.running_count(&caller.team, projects.as_deref()).await?.into());
     }
     let template = match query.text("template") {
         None => None,
-        Some(name) => match app.find_template(&caller.team, name).await {
+        Some(name) => match app.find_template(&caller.reach, name).await {
             Ok(template) => Some(template.id),
             // A template that does not exist has no sandboxes.
             Err(error) if error.code() == ErrorCode::TemplateNotFound => return Ok((headers, Json(vec![]))),
@@ -83,6 +84,7 @@ pub(super) async fn list_sandboxes(
     let team = caller.team;
     let wanted = SandboxQuery {
         team: team.clone(),
+        projects,
         groups,
         metadata,
         text,
@@ -118,6 +120,7 @@ pub(super) async fn list_sandboxes_v1(
 ) -> Result<Json<Vec<ListedSandbox>>, ApiError> {
     let wanted = SandboxQuery {
         team: caller.team.clone(),
+        projects: caller.reach.filter(),
         groups: vec![Group::Running],
         metadata: metadata(query.text("metadata"))?,
         text: None,

@@ -41,7 +41,7 @@ pub(super) async fn live(
     request: Request,
 ) -> Result<Response, ApiError> {
     let upgrade = upgrade.map_err(|_| not_a_websocket())?;
-    let member = app.live.join(&caller.team).ok_or_else(|| {
+    let member = app.live.join(&caller.reach).ok_or_else(|| {
         ApiError::new(ErrorCode::LimitReached, "The team has too many sockets for live updates open; close some first")
     })?;
     let peer = Peer::new(&app, &caller, request.extensions());

@@ -99,9 +99,10 @@ async fn read(
     order: Order,
     limit: u32,
 ) -> Result<Vec<LogEntry>, ApiError> {
-    let sandbox = app.find_sandbox(&caller.team, id).await?;
+    let sandbox = app.find_sandbox(&caller.reach, id).await?;
     let wanted = EventQuery {
         team: caller.team.clone(),
+        projects: None,
         sandbox: Some(id.clone()),
         kinds: vec![],
         from,

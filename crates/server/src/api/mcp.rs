@@ -90,7 +90,7 @@ pub(super) async fn mcp(
     if message.opens
         && let Some(id) = &sandbox
     {
-        app.find_usable(&caller.team, id).await?;
+        app.find_usable(&caller.reach, id).await?;
     }
     let session = session(&parts.headers);
     if let (Some(cancelled), Some(session)) = (&message.cancels, &session) {

@@ -35,11 +35,11 @@ pub(super) async fn sandbox_metrics(
     query: Query,
 ) -> Result<Json<Vec<SandboxMetric>>, ApiError> {
     let range = query.range()?;
-    app.find_usable(&caller.team, &id).await?;
+    app.find_usable(&caller.reach, &id).await?;
     match app.lifecycle.usage(&id, range).await {
         Ok(metrics) => Ok(Json(metrics)),
         Err(UsageError::NotRunning(_)) => {
-            app.find_usable(&caller.team, &id).await?;
+            app.find_usable(&caller.reach, &id).await?;
             Ok(Json(vec![]))
         }
         Err(UsageError::NoAnswer(_)) => {
@@ -66,9 +66,9 @@ pub(super) async fn sandboxes_metrics(
     let ids: Vec<_> = ids.into_iter().filter_map(parse_sandbox_ref).collect();
     let metrics = futures_util::stream::iter(ids)
         .map(|id| {
-            let (app, team) = (Arc::clone(&app), caller.team.clone());
+            let (app, reach) = (Arc::clone(&app), caller.reach.clone());
             async move {
-                app.find_running(&team, &id).await.ok()?;
+                app.find_running(&reach, &id).await.ok()?;
                 let metric = app.lifecycle.last_usage(&id).await?;
                 Some((id.to_string(), metric))
             }

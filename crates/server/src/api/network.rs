@@ -27,7 +27,7 @@ pub(super) async fn get_network(
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
 ) -> Result<Json<NetworkStatus>, ApiError> {
-    let row = app.find_created(&caller.team, &id).await?;
+    let row = app.find_created(&caller.reach, &id).await?;
     let denials = app.lifecycle.denials(&id).await;
     Ok(Json(NetworkStatus { preset: app.egress.name(&row.egress).into(), network: shown(&row), denials }))
 }
@@ -43,7 +43,7 @@ pub(super) async fn set_network(
     SandboxRef(id): SandboxRef,
     OptionalBody(request): OptionalBody<NetworkRequest>,
 ) -> Result<StatusCode, ApiError> {
-    let row = app.find_created(&caller.team, &id).await?;
+    let row = app.find_created(&caller.reach, &id).await?;
     let options = NetworkOptions::read(Some(&request), None, &app.egress)?;
     let of_ports = [
         ("allowPublicTraffic", request.allow_public_traffic.is_some()),

@@ -13,7 +13,7 @@ use cabana_types::limits::{
 use cabana_types::policy::{OnFailure, OnTimeout};
 use cabana_types::sandbox::State;
 use cabana_types::wire::NewSandbox;
-use cabana_types::{BuildId, ErrorCode, LifecyclePolicy, Resources, SandboxId, Secret, TeamId, TemplateId, Traffic};
+use cabana_types::{BuildId, ErrorCode, LifecyclePolicy, ProjectId, Resources, SandboxId, Secret, TemplateId, Traffic};
 use http::HeaderMap;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 use super::App;
 use super::identity::read_iam;
 use super::network_options::NetworkOptions;
-use crate::auth::Caller;
+use crate::auth::{Caller, Reach};
 use crate::error::{ApiError, short};
 use crate::lifecycle::CreateRequest;
 
@@ -44,7 +44,8 @@ impl App {
         request: NewSandbox,
         version: Version,
     ) -> Result<CreateRequest, ApiError> {
-        let idempotency = idempotency(headers, &request, version)?;
+        let project = self.project_for(caller, request.project_id.as_deref())?;
+        let idempotency = idempotency(headers, &request, version, &project)?;
         refuse_unsupported(&request)?;
         check_mcp(request.mcp.as_ref())?;
         let network = NetworkOptions::read(request.network.as_ref(), request.allow_internet_access, &self.egress)?;
@@ -72,7 +73,7 @@ impl App {
         check_map("envVars", &env_vars)?;
         check_environment(&env_vars)?;
 
-        let origin = self.find_origin(&caller.team, &request.template_id).await?;
+        let origin = self.find_origin(&caller.reach, &request.template_id).await?;
         let resources =
             self.limits.resources(origin.resources, request.cpu_count, request.memory_mb, request.disk_size_mb)?;
         // What the operator or the template asks for, or a snapshot was made with, cannot be taken back.
@@ -89,6 +90,7 @@ impl App {
             sandbox: Sandbox {
                 id: SandboxId::from_random(rand::random()),
                 team: caller.team.clone(),
+                project,
                 template: origin.template,
                 build: origin.build,
                 alias: origin.alias,
@@ -158,8 +160,8 @@ impl App {
     }
 
     /// The template or snapshot that a request names.
-    async fn find_origin(&self, team: &TeamId, text: &str) -> Result<Origin, ApiError> {
-        if let Some(snapshot) = self.find_snapshot(team, text).await? {
+    async fn find_origin(&self, reach: &Reach, text: &str) -> Result<Origin, ApiError> {
+        if let Some(snapshot) = self.find_snapshot(reach, text).await? {
             let template = self.store.template(&snapshot.template).await?;
             let no_new_privileges =
                 snapshot.boot.no_new_privileges || template.as_ref().is_some_and(|template| template.no_new_privileges);
@@ -174,7 +176,7 @@ impl App {
                 disk: DiskSource::Snapshot(snapshot.id),
             });
         }
-        let template = self.find_template(team, text).await?;
+        let template = self.find_template(reach, text).await?;
         let build = self.finished_build(&template, text).await?;
         let no_new_privileges = build.boot.no_new_privileges || template.no_new_privileges;
         Ok(Origin {
@@ -246,7 +248,12 @@ pub(super) fn token() -> Secret {
     Secret::new(random.iter().map(|b| format!("{b:02x}")).collect::<String>())
 }
 
-fn idempotency(headers: &HeaderMap, request: &NewSandbox, version: Version) -> Result<Option<Idempotency>, ApiError> {
+fn idempotency(
+    headers: &HeaderMap,
+    request: &NewSandbox,
+    version: Version,
+    project: &ProjectId,
+) -> Result<Option<Idempotency>, ApiError> {
     let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
     let fits = |key: &&str| {
         (1..=MAX_IDEMPOTENCY_KEY_BYTES).contains(&key.len())
@@ -262,6 +269,10 @@ fn idempotency(headers: &HeaderMap, request: &NewSandbox, version: Version) -> R
     let mut hash = Sha256::new();
     hash.update([u8::from(version == Version::V2)]);
     hash.update(text);
+    // A key is not one for a sandbox in a project that its caller may not reach. Without a project, as earlier versions did.
+    if !project.is_default() {
+        hash.update(project.as_str());
+    }
     Ok(Some(Idempotency { key: key.into(), request: hash.finalize().into() }))
 }
 

@@ -97,9 +97,21 @@ pub(super) async fn events(
         // A malformed id matches nothing.
         Some(None) => return Ok(Json(nothing)),
     };
+    let projects = caller.reach.filter();
     let template = query.text("templateID").map(str::to_owned);
-    let wanted =
-        ActivityQuery { team: caller.team, sandbox, template, names, failed, from, until, order, offset, limit };
+    let wanted = ActivityQuery {
+        team: caller.team,
+        projects,
+        sandbox,
+        template,
+        names,
+        failed,
+        from,
+        until,
+        order,
+        offset,
+        limit,
+    };
     let (rows, total) = app.store.activity(&wanted).await?;
     let has_more = u64::from(offset) + (rows.len() as u64) < total;
     Ok(Json(ActivityPage { items: rows.into_iter().map(item).collect(), total, has_more }))

@@ -28,7 +28,7 @@ pub(super) async fn pause(
     SandboxRef(id): SandboxRef,
     OptionalBody(request): OptionalBody<PauseRequest>,
 ) -> Result<StatusCode, ApiError> {
-    app.find_created(&caller.team, &id).await?;
+    app.find_created(&caller.reach, &id).await?;
     let pause = Pause {
         memory: request.memory.unwrap_or(true),
         require_healthy: request.require_healthy_guest.unwrap_or(false),
@@ -47,7 +47,7 @@ pub(super) async fn recover(
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
 ) -> Result<Json<Sandbox>, ApiError> {
-    app.find_created(&caller.team, &id).await?;
+    app.find_created(&caller.reach, &id).await?;
     let why = PauseCause::Asked { by: caller.actor.to_string() };
     Ok(Json(app.sandbox_response(app.lifecycle.recover_sandbox(&id, why).await?)))
 }
@@ -62,7 +62,7 @@ pub(super) async fn archive(
     SandboxRef(id): SandboxRef,
     OptionalBody(request): OptionalBody<ArchiveRequest>,
 ) -> Result<StatusCode, ApiError> {
-    app.find_created(&caller.team, &id).await?;
+    app.find_created(&caller.reach, &id).await?;
     let why = PauseCause::Asked { by: caller.actor.to_string() };
     app.lifecycle.archive(&id, request.recycle != Some(true), why).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -78,7 +78,7 @@ pub(super) async fn resize(
     SandboxRef(id): SandboxRef,
     Body(request): Body<ResizeRequest>,
 ) -> Result<Json<ListedSandbox>, ApiError> {
-    let row = app.find_usable(&caller.team, &id).await?;
+    let row = app.find_usable(&caller.reach, &id).await?;
     let wanted = app.limits.resources(row.resources, request.cpu_count, request.memory_mb, request.disk_size_mb)?;
     if wanted.disk_mb < row.resources.disk_mb {
         let text = format!("diskSizeMB must be at least {}: a disk only grows", row.resources.disk_mb);
@@ -105,7 +105,7 @@ pub(super) async fn hotplug_memory(
     SandboxRef(id): SandboxRef,
     Body(request): Body<HotplugRequest>,
 ) -> Result<Json<ListedSandbox>, ApiError> {
-    let row = app.find_usable(&caller.team, &id).await?;
+    let row = app.find_usable(&caller.reach, &id).await?;
     let more = request.requested_size_mib.filter(|more| *more > 0);
     let more =
         more.ok_or_else(|| ApiError::invalid("requested_size_mib is missing: send the MiB to add, at least 1"))?;

@@ -4,10 +4,11 @@ use axum::extract::{FromRequestParts, Path};
 use cabana_store::Sandbox;
 use cabana_types::routing::parse_sandbox_ref;
 use cabana_types::sandbox::State;
-use cabana_types::{ErrorCode, SandboxId, TeamId};
+use cabana_types::{ErrorCode, SandboxId};
 use http::request::Parts;
 
 use super::App;
+use crate::auth::Reach;
 use crate::error::ApiError;
 
 /// The id in the path; E2B's older form `id-clientID` is accepted too.
@@ -28,16 +29,16 @@ impl<S: Send + Sync> FromRequestParts<S> for SandboxRef {
 
 impl App {
     /// A sandbox of the team, in any state, also after its end.
-    pub(super) async fn find_sandbox(&self, team: &TeamId, id: &SandboxId) -> Result<Sandbox, ApiError> {
-        match self.store.sandbox(id).await? {
-            Some(sandbox) if sandbox.team == *team => Ok(sandbox),
-            _ => Err(ApiError::no_sandbox(id.as_str())),
-        }
+    pub(super) async fn find_sandbox(&self, reach: &Reach, id: &SandboxId) -> Result<Sandbox, ApiError> {
+        let no_sandbox = || ApiError::no_sandbox(id.as_str());
+        let sandbox = self.store.sandbox(id).await?.ok_or_else(no_sandbox)?;
+        reach.check(&sandbox.team, &sandbox.project).map_err(|refused| refused.or(no_sandbox))?;
+        Ok(sandbox)
     }
 
     /// A running sandbox of the team.
-    pub(super) async fn find_running(&self, team: &TeamId, id: &SandboxId) -> Result<Sandbox, ApiError> {
-        let sandbox = self.find_usable(team, id).await?;
+    pub(super) async fn find_running(&self, reach: &Reach, id: &SandboxId) -> Result<Sandbox, ApiError> {
+        let sandbox = self.find_usable(reach, id).await?;
         match &sandbox.state {
             State::Running => Ok(sandbox),
             _ => {
@@ -48,8 +49,8 @@ impl App {
     }
 
     /// A sandbox of the team that is running, paused or in between.
-    pub(super) async fn find_usable(&self, team: &TeamId, id: &SandboxId) -> Result<Sandbox, ApiError> {
-        let sandbox = self.find_created(team, id).await?;
+    pub(super) async fn find_usable(&self, reach: &Reach, id: &SandboxId) -> Result<Sandbox, ApiError> {
+        let sandbox = self.find_created(reach, id).await?;
         match &sandbox.state {
             State::Failed { cause } => Err(ApiError::failed(id, cause)),
             _ => Ok(sandbox),
@@ -57,8 +58,8 @@ impl App {
     }
 
     /// A sandbox of the team that was created and has not ended. It may have failed.
-    pub(super) async fn find_created(&self, team: &TeamId, id: &SandboxId) -> Result<Sandbox, ApiError> {
-        let sandbox = self.find_not_ended(team, id).await?;
+    pub(super) async fn find_created(&self, reach: &Reach, id: &SandboxId) -> Result<Sandbox, ApiError> {
+        let sandbox = self.find_not_ended(reach, id).await?;
         match &sandbox.state {
             State::Creating => {
                 let text = format!("Sandbox {id} is still being created; wait for the response to its creation");
@@ -69,8 +70,8 @@ impl App {
     }
 
     /// A sandbox of the team that has not ended. It may still be in creation.
-    pub(super) async fn find_not_ended(&self, team: &TeamId, id: &SandboxId) -> Result<Sandbox, ApiError> {
-        let sandbox = self.find_sandbox(team, id).await?;
+    pub(super) async fn find_not_ended(&self, reach: &Reach, id: &SandboxId) -> Result<Sandbox, ApiError> {
+        let sandbox = self.find_sandbox(reach, id).await?;
         match &sandbox.state {
             State::Ending { cause } | State::Ended { cause } => Err(ApiError::ended(id, cause)),
             _ => Ok(sandbox),
@@ -78,12 +79,12 @@ impl App {
     }
 
     /// Turns a store error of a change into an error that names the sandbox's current state.
-    pub(super) async fn explain_conflict(&self, team: &TeamId, id: &SandboxId, error: cabana_store::Error) -> ApiError {
+    pub(super) async fn explain_conflict(&self, reach: &Reach, id: &SandboxId, error: cabana_store::Error) -> ApiError {
         use cabana_store::Error as E;
         if !matches!(error, E::NoSandbox(_) | E::NotRunning { .. } | E::Refused(_)) {
             return error.into();
         }
-        match self.find_running(team, id).await {
+        match self.find_running(reach, id).await {
             Err(error) => error,
             Ok(_) => ApiError::new(ErrorCode::SandboxStateConflict, format!("Sandbox {id} is changing; try again")),
         }

@@ -79,7 +79,7 @@ pub(super) async fn get_sandbox(
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
 ) -> Result<Json<SandboxDetail>, ApiError> {
-    let row = app.find_usable(&caller.team, &id).await?;
+    let row = app.find_usable(&caller.reach, &id).await?;
     let mut detail = app.detail(row).await?;
     if !caller.permissions.has(Permission::Tools) {
         // With it a client could work inside of the sandbox.
@@ -97,7 +97,7 @@ pub(super) async fn get_tombstone(
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
 ) -> Result<Json<SandboxDetail>, ApiError> {
-    let row = app.find_sandbox(&caller.team, &id).await?;
+    let row = app.find_sandbox(&caller.reach, &id).await?;
     match &row.state {
         sandbox::State::Failed { .. } | sandbox::State::Ending { .. } | sandbox::State::Ended { .. } => {
             Ok(Json(app.detail(row).await?))
@@ -118,11 +118,11 @@ pub(super) async fn kill_sandbox(
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
 ) -> Result<StatusCode, ApiError> {
-    app.find_not_ended(&caller.team, &id).await?;
+    app.find_not_ended(&caller.reach, &id).await?;
     let cause = EndCause::Killed { by: caller.actor.to_string() };
     match app.lifecycle.kill(&id, cause).await {
         Ok(()) => Ok(StatusCode::NO_CONTENT),
-        Err(error) => Err(app.explain_conflict(&caller.team, &id, error).await),
+        Err(error) => Err(app.explain_conflict(&caller.reach, &id, error).await),
     }
 }
 

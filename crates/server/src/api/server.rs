@@ -83,7 +83,9 @@ pub(super) async fn check(
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<Check>, ApiError> {
     let operator = caller.team.as_str() == FIRST_TEAM;
-    let visible = |found: &Difference| found.team.as_ref().map_or(operator, |team| *team == caller.team);
+    let visible = |found: &Difference| {
+        caller.reach.is_whole() && found.team.as_ref().map_or(operator, |team| *team == caller.team)
+    };
     let (own, others): (Vec<_>, Vec<_>) = app.lifecycle.differences().await?.into_iter().partition(visible);
     let mut differences: Vec<String> = own.into_iter().map(|found| found.text).collect();
     for found in &others {

@@ -67,7 +67,7 @@ pub(super) async fn start_new(
     query: Query,
     request: Request<Body>,
 ) -> Result<(StatusCode, Json<Service>), ApiError> {
-    app.find_usable(&caller.team, &id).await?;
+    app.find_usable(&caller.reach, &id).await?;
     let (wait, base) = (wait(&query)?, app.service_base(own_address(&request).as_deref()));
     let new: NewService = body::parse(&body::bytes(request, MAX_API_BODY_BYTES).await?)?;
     let service = app.start_service(&caller, &id, new, wait, base.as_ref()).await?;
@@ -84,7 +84,7 @@ pub(super) async fn list(
     SandboxRef(id): SandboxRef,
     request: Request<Body>,
 ) -> Result<Json<Vec<Service>>, ApiError> {
-    let sandbox = app.find_sandbox(&caller.team, &id).await?;
+    let sandbox = app.find_sandbox(&caller.reach, &id).await?;
     let base = app.service_base(own_address(&request).as_deref());
     let rows = app.store.services_of(&id).await?;
     let described = rows.iter().map(|row| app.services.describe(row, &sandbox, base.as_ref()));

@@ -10,8 +10,10 @@ use axum::{Extension, Json};
 use cabana_accounts::{Client, Session, SignInError, SignedIn};
 use cabana_edge::ClientAddress;
 use cabana_types::limits::MAX_API_BODY_BYTES;
-use cabana_types::wire::{ListedSession, Person, SessionInfo, SessionTeam, SignInCode, SignInRequest, WelcomeRequest};
-use cabana_types::{ErrorCode, Secret, SessionId};
+use cabana_types::wire::{
+    ListedSession, OwnTeam, Person, SessionInfo, SessionTeam, SignInCode, SignInRequest, WelcomeRequest,
+};
+use cabana_types::{ErrorCode, Permission, Permissions, Secret, SessionId, TeamId};
 use http::header::{SET_COOKIE, USER_AGENT};
 use http::{Request, StatusCode};
 use utoipa_axum::router::OpenApiRouter;
@@ -24,7 +26,7 @@ use crate::error::{ApiError, short};
 /// Routes for those who are signed in.
 pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
-        .routes(routes!(get_session, sign_out))
+        .routes(routes!(get_session, sign_out, super::account::switch_team))
         .routes(routes!(list_sessions))
         .routes(routes!(end_session))
         .routes(routes!(make_code))
@@ -32,7 +34,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 
 /// Routes for those who are not.
 pub(super) fn public_routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new().routes(routes!(welcome)).routes(routes!(sign_in))
+    OpenApiRouter::new().routes(routes!(welcome)).routes(routes!(sign_in)).routes(routes!(super::account::methods))
 }
 
 /// Sign in with the code of a link that `cabana login` printed. It is valid once, for ten minutes.
@@ -49,12 +51,24 @@ pub(super) async fn welcome(State(app): State<Arc<App>>, request: Request<Body>)
     finish(&app, &own, task).await
 }
 
-/// Sign in with an API key. The session acts for the key's team and ends when the key is deleted.
+/// Sign in with email and password, or with an API key. The session of a key acts for its team and ends when the key is deleted.
 #[utoipa::path(post, path = "/auth/sign-in", tag = "sessions", security(()), request_body = SignInRequest,
     responses((status = 200, description = "Signed in; the session is in the cookie", body = SessionInfo)))]
 pub(super) async fn sign_in(State(app): State<Arc<App>>, request: Request<Body>) -> Result<Response, ApiError> {
     let (own, client, request) = begin(&app, request)?;
-    let SignInRequest { api_key } = body::parse(&body::bytes(request, MAX_API_BODY_BYTES).await?)?;
+    let api_key = match body::parse(&body::bytes(request, MAX_API_BODY_BYTES).await?)? {
+        SignInRequest { api_key: Some(key), email: None, password: None } => key,
+        SignInRequest { api_key: None, email: Some(email), password: Some(password) } => {
+            app.check_passwords()?;
+            app.rates.check_account(&email.trim().to_lowercase())?;
+            let task = {
+                let app = Arc::clone(&app);
+                async move { app.accounts.sign_in_by_password(&email, password, client).await }
+            };
+            return finish(&app, &own, task).await;
+        }
+        _ => return Err(ApiError::invalid("Send either email and password, or apiKey")),
+    };
     let address = client.address.as_ref().and_then(|address| address.parse().ok());
     let known = app.keys.known(api_key.expose(), address)?.ok_or_else(|| {
         ApiError::new(ErrorCode::Unauthorized, "The API key is not valid on this server; check that it is complete")
@@ -75,7 +89,7 @@ pub(super) async fn get_session(
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<SessionInfo>, ApiError> {
     let session = own(&caller)?;
-    Ok(Json(app.described(session).await?))
+    Ok(Json(app.described(session, &caller.team)))
 }
 
 /// Sign out. Everything that the session has open is closed.
@@ -111,7 +125,7 @@ pub(super) async fn list_sessions(
         address: session.address.clone(),
         agent: session.agent.clone(),
     };
-    let own = app.accounts.sessions_of(&current.user.id).into_iter().filter(|session| is_own(current, session));
+    let own = app.accounts.sessions_of(&current.user).into_iter().filter(|session| is_own(current, session));
     Ok(Json(own.map(listed).collect()))
 }
 
@@ -153,20 +167,41 @@ impl App {
         Ok(SignInCode { url, expires_at })
     }
 
-    async fn described(&self, session: &Session) -> Result<SessionInfo, ApiError> {
-        let teams = self.store.teams().await?;
-        let name = teams.into_iter().find(|team| team.id == session.team).map(|team| team.name);
-        Ok(SessionInfo {
+    /// A session, and what its person may do in a team.
+    pub(super) fn described(&self, session: &Session, team: &TeamId) -> SessionInfo {
+        let directory = self.accounts.directory();
+        let user = directory.user(&session.user);
+        let name = directory.team(team).map_or_else(|| team.to_string(), |team| team.name.clone());
+        let key = session.key.as_ref().and_then(|key| self.keys.by_id(key));
+        let role = directory.access(&session.user, team).map(|access| access.role).filter(|_| session.key.is_none());
+        let admin = user.is_some_and(|user| user.admin) && session.key.is_none();
+        let own = role.map_or(Permissions::NONE, |role| role.permissions());
+        let own = if admin { own.with(Permission::Admin) } else { own };
+        let permissions = if session.key.is_some() { key.map_or(Permissions::NONE, |key| key.scopes) } else { own };
+        let teams = directory.teams_of(&session.user).filter(|_| session.key.is_none());
+        SessionInfo {
             id: session.id.clone(),
-            user: Person { id: session.user.id.clone(), name: session.user.name.clone(), admin: session.user.admin },
-            team: SessionTeam { id: session.team.clone(), name: name.unwrap_or_else(|| session.team.to_string()) },
+            user: Person {
+                id: session.user.clone(),
+                name: user.map_or_else(String::new, |user| user.name.clone()),
+                email: user.and_then(|user| user.email.clone()),
+                has_password: user.is_some_and(|user| user.has_password),
+                admin: permissions.has(Permission::Admin),
+            },
+            team: SessionTeam { id: team.clone(), name },
+            teams: teams.map(|(team, role)| OwnTeam { id: team.id.clone(), name: team.name.clone(), role }).collect(),
+            role,
+            permissions: permissions.into(),
+            by_key: session.key.is_some(),
+            may_make_teams: session.key.is_none() && (admin || self.people.open_teams),
             created_at: session.created_at,
             expires_at: session.expires_at,
-        })
+        }
     }
 }
 
-fn begin(app: &App, request: Request<Body>) -> Result<(OwnOrigin, Client, Request<Body>), ApiError> {
+/// Checks where an attempt to sign in comes from, and counts it.
+pub(super) fn begin(app: &App, request: Request<Body>) -> Result<(OwnOrigin, Client, Request<Body>), ApiError> {
     let own = check_sign_in(&request, app.console_origin.as_deref())?;
     let address = request.extensions().get::<ClientAddress>();
     app.rates.check_sign_in(address)?;
@@ -184,14 +219,20 @@ async fn finish(
     task: impl Future<Output = Result<SignedIn, SignInError>> + Send + 'static,
 ) -> Result<Response, ApiError> {
     let signed_in = app.run_to_end(task).await.unwrap_or(Err(cabana_store::Error::Closed.into()))?;
-    let mut response = Json(app.described(&signed_in.session).await?).into_response();
+    Ok(answer(app, own, &signed_in))
+}
+
+/// The answer to somebody who has signed in.
+pub(super) fn answer(app: &App, own: &OwnOrigin, signed_in: &SignedIn) -> Response {
+    let session = &signed_in.session;
+    let mut response = Json(app.described(session, &session.team())).into_response();
     response.headers_mut().extend(own.cookie(&signed_in.token).map(|cookie| (SET_COOKIE, cookie)));
-    Ok(response)
+    response
 }
 
 async fn end(app: &Arc<App>, caller: &Caller, id: SessionId) -> Result<(), ApiError> {
     let current = own(caller)?;
-    let user = current.user.id.clone();
+    let user = current.user.clone();
     if !app.accounts.sessions_of(&user).iter().any(|session| session.id == id && is_own(current, session)) {
         return Err(no_session(id.as_str()));
     }
@@ -211,7 +252,7 @@ fn is_own(current: &Session, other: &Session) -> bool {
 }
 
 /// The session of a request. Programs with a key have none.
-fn own(caller: &Caller) -> Result<&Arc<Session>, ApiError> {
+pub(super) fn own(caller: &Caller) -> Result<&Arc<Session>, ApiError> {
     caller.session.as_ref().ok_or_else(|| {
         ApiError::new(ErrorCode::SessionNotFound, "This request was made with an API key, which has no session")
     })
@@ -229,6 +270,10 @@ impl From<SignInError> for ApiError {
                 ErrorCode::InvalidCode,
                 "The link was used or is older than ten minutes; get a new one with `cabana login` on the server",
             ),
+            SignInError::WrongPassword => Self::new(ErrorCode::WrongPassword, "Email or password is wrong"),
+            SignInError::Hashing(error) => {
+                Self::new(ErrorCode::ServiceUnavailable, format!("The server is busy: {error}"))
+            }
             SignInError::Store(error) => error.into(),
         }
     }

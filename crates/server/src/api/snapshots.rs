@@ -20,7 +20,7 @@ use super::new_sandbox::token;
 use super::query::Query;
 use super::sandbox_ref::SandboxRef;
 use super::template_ref::{DEFAULT_TAG, Name, parse};
-use crate::auth::Caller;
+use crate::auth::{Caller, Reach};
 use crate::error::{ApiError, short};
 use crate::lifecycle::CreateRequest;
 
@@ -50,7 +50,7 @@ pub(super) async fn clone(
     SandboxRef(id): SandboxRef,
     OptionalBody(request): OptionalBody<CloneRequest>,
 ) -> Result<(StatusCode, Json<Clones>), ApiError> {
-    let template = app.find_created(&caller.team, &id).await?.template;
+    let template = app.find_created(&caller.reach, &id).await?.template;
     let made = app.fork_sandboxes(&caller, &id, request.count, request.timeout).await?;
     let failed = made.iter().find_map(|result| result.error.clone());
     let sandboxes: Vec<_> = made.into_iter().filter_map(|result| result.sandbox).collect();
@@ -74,7 +74,7 @@ pub(super) async fn take_snapshot(
     SandboxRef(id): SandboxRef,
     OptionalBody(request): OptionalBody<SnapshotRequest>,
 ) -> Result<(StatusCode, Json<SnapshotInfo>), ApiError> {
-    app.find_created(&caller.team, &id).await?;
+    app.find_created(&caller.reach, &id).await?;
     let name = match request.name.as_deref().filter(|name| !name.is_empty()) {
         None => None,
         Some(text) => Some(app.snapshot_name(&caller.team, text).await?),
@@ -108,10 +108,11 @@ pub(super) async fn list_snapshots(
             found => found,
         },
     };
+    let projects = app.projects_in(&caller, query.text("project"))?;
     let after = query.text("nextToken").map(position).transpose()?;
     let name = match query.text("name").filter(|text| !text.is_empty()) {
         None => None,
-        Some(text) => match app.find_snapshot(&caller.team, text).await? {
+        Some(text) => match app.find_snapshot(&caller.reach, text).await? {
             Some(Snapshot { name: Some(name), .. }) => Some(name),
             // One that has no name was asked for by its id.
             found => {
@@ -120,7 +121,7 @@ pub(super) async fn list_snapshots(
             }
         },
     };
-    let wanted = SnapshotQuery { team: caller.team, sandbox, name, after, limit: limit + 1 };
+    let wanted = SnapshotQuery { team: caller.team, projects, sandbox, name, after, limit: limit + 1 };
     let mut rows = app.store.snapshots(&wanted).await?;
     let mut headers = HeaderMap::new();
     if rows.len() > limit as usize {
@@ -135,7 +136,8 @@ pub(super) async fn list_snapshots(
 
 impl App {
     /// The snapshot that a name or id refers to, if there is one.
-    pub(super) async fn find_snapshot(&self, team: &TeamId, text: &str) -> Result<Option<Snapshot>, ApiError> {
+    pub(super) async fn find_snapshot(&self, reach: &Reach, text: &str) -> Result<Option<Snapshot>, ApiError> {
+        let team = &reach.team;
         if text.len() > MAX_TEMPLATE_REF_BYTES {
             return Ok(None);
         }
@@ -144,10 +146,11 @@ impl App {
         if tag.is_some_and(|tag| tag != DEFAULT_TAG) || namespace.is_some_and(|n| n != team.as_str()) {
             return Ok(None);
         }
-        Ok(match namespace {
+        let found = match namespace {
             None => self.store.snapshot_by_id_or_name(team, alias).await?,
             Some(_) => self.store.snapshot_by_name(team, alias).await?,
-        })
+        };
+        Ok(found.filter(|snapshot| reach.sees(&snapshot.team, &snapshot.project)))
     }
 
     /// Checks a name for a new snapshot. It must not be the name of a template.
@@ -179,7 +182,7 @@ impl App {
         count: Option<i64>,
         timeout: Option<i64>,
     ) -> Result<Vec<ForkResult>, ApiError> {
-        let row = self.find_created(&caller.team, id).await?;
+        let row = self.find_created(&caller.reach, id).await?;
         let count = within("count", count.unwrap_or(1), FORKS)?;
         let timeout = match timeout {
             Some(seconds) => self.limits.timeout("timeout", seconds).map_err(ApiError::invalid)?,

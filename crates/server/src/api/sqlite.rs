@@ -72,7 +72,7 @@ pub(super) async fn query_sqlite(
     SandboxRef(id): SandboxRef,
     request: Request,
 ) -> Result<Json<SqliteResult>, ApiError> {
-    app.find_usable(&caller.team, &id).await?;
+    app.find_usable(&caller.reach, &id).await?;
     let Body(query): Body<SqliteQuery> = Body::from_request(request, &()).await?;
     check(&query)?;
     let path = path_of(&query.path)?;

@@ -38,7 +38,7 @@ pub(super) async fn assign_tags(
     if tags.is_empty() {
         return Err(ApiError::invalid("tags is empty; name at least one"));
     }
-    let template = app.find_own_template(&caller.team, &request.target).await?;
+    let template = app.find_own_template(&caller.reach, &request.target).await?;
     let build = app.finished_build(&template, &request.target).await?;
     app.store.assign_tags(build.id.clone(), tags.clone(), MAX_TAGS, Timestamp::now()).await?;
     Ok((StatusCode::CREATED, Json(AssignedTags { tags, build_id: build.id })))
@@ -59,7 +59,7 @@ pub(super) async fn remove_tags(
              Give it to another build, or delete the template",
         ));
     }
-    let template = app.find_own_template(&caller.team, &request.name).await?;
+    let template = app.find_own_template(&caller.reach, &request.name).await?;
     app.store.remove_tags(template.id, tags, Timestamp::now()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -73,7 +73,7 @@ pub(super) async fn list_tags(
     Extension(caller): Extension<Caller>,
     PathName(text): PathName,
 ) -> Result<Json<Vec<TemplateTag>>, ApiError> {
-    let template = app.find_template(&caller.team, &text).await?;
+    let template = app.find_template(&caller.reach, &text).await?;
     let tags = app.store.tags(&template.id).await?.into_iter();
     let tags = tags.map(|t| TemplateTag { tag: t.tag, build_id: t.build, created_at: t.created_at });
     Ok(Json(tags.collect()))
@@ -88,7 +88,7 @@ pub(super) async fn count_tags(
     Extension(caller): Extension<Caller>,
     PathName(text): PathName,
 ) -> Result<Json<TagCount>, ApiError> {
-    let template = app.find_template(&caller.team, &text).await?;
+    let template = app.find_template(&caller.reach, &text).await?;
     Ok(Json(TagCount { total: app.store.tags(&template.id).await?.len() as u64 }))
 }
 
@@ -107,7 +107,7 @@ pub(super) async fn tag_exists(
 ) -> Result<Json<TagExists>, ApiError> {
     let tag = query.text("tag").ok_or_else(|| ApiError::invalid("tag is missing; say which one"))?;
     let normalized_tag = normalize_tag(tag)?;
-    let template = app.find_template(&caller.team, &text).await?;
+    let template = app.find_template(&caller.reach, &text).await?;
     let exists = app.store.tags(&template.id).await?.iter().any(|t| t.tag == normalized_tag);
     Ok(Json(TagExists { exists, normalized_tag }))
 }
@@ -140,7 +140,7 @@ pub(super) async fn tag_groups(
     if !SORTS.contains(&sort) {
         return Err(ApiError::invalid(format!("sort must be one of {}, not {:?}", SORTS.join(", "), short(sort))));
     }
-    let template = app.find_template(&caller.team, &text).await?;
+    let template = app.find_template(&caller.reach, &text).await?;
     let mut groups: Vec<(String, Vec<Assignment>)> =
         app.assignments(&template).await?.into_iter().filter(|(tag, _)| tag.contains(&search)).collect();
     let latest = |assignments: &[Assignment]| assignments.first().map(|a| a.at);
@@ -179,7 +179,7 @@ pub(super) async fn tag_assignments(
 ) -> Result<Json<TagAssignmentPage>, ApiError> {
     let limit = query.limit(ASSIGNMENTS, *PAGE.end())? as usize;
     let tag = normalize_tag(&tag)?;
-    let template = app.find_template(&caller.team, &text).await?;
+    let template = app.find_template(&caller.reach, &text).await?;
     let all = app.assignments(&template).await?.remove(&tag).unwrap_or_default();
     let start = page_start(query.text("cursor"), "cursor", all.iter().map(|a| a.id.as_str()))?;
     let more = all.len() > start + limit;

@@ -13,21 +13,26 @@ use super::query::Query;
 use crate::auth::Caller;
 use crate::error::{ApiError, short};
 
-/// The team of the API key.
+/// The team of the API key, or the teams of the person who is signed in.
 #[utoipa::path(get, path = "/teams", tag = "teams",
-    responses((status = 200, description = "One team", body = Vec<Team>)))]
+    responses((status = 200, description = "Teams", body = Vec<Team>)))]
 pub(super) async fn list_teams(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<Vec<Team>>, ApiError> {
-    let teams = app.store.teams().await?.into_iter().filter(|team| team.id == caller.team).map(|team| Team {
+    let directory = app.accounts.directory();
+    let shown = |team: &cabana_store::Team, role| Team {
         team_id: team.id.to_string(),
-        name: team.name,
+        name: team.name.clone(),
         // A person sees no key.
         api_key: caller.secret.clone().unwrap_or_else(|| Secret::new("")),
-        is_default: true,
-    });
-    Ok(Json(teams.collect()))
+        is_default: team.id == caller.team,
+        role,
+    };
+    Ok(Json(match caller.person() {
+        Some(person) => directory.teams_of(person).map(|(team, role)| shown(team, Some(role))).collect(),
+        None => directory.team(&caller.team).map(|team| shown(team, None)).into_iter().collect(),
+    }))
 }
 
 /// Number of running and started sandboxes of the team over time, since this server started.

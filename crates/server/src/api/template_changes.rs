@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::App;
 use super::body::OptionalBody;
 use super::egress_policy::preset;
-use super::template_ref::{DEFAULT_TAG, PathName, parse};
+use super::template_ref::{DEFAULT_TAG, PathName, no_template, parse};
 use super::templates::names;
 use crate::auth::Caller;
 use crate::error::{ApiError, short};
@@ -26,7 +26,7 @@ pub(super) async fn update_template(
     PathName(text): PathName,
     OptionalBody(update): OptionalBody<TemplateUpdate>,
 ) -> Result<Json<TemplateNames>, ApiError> {
-    let template = app.find_own_template(&caller.team, &text).await?;
+    let template = app.find_own_template(&caller.reach, &text).await?;
     let network = match update.network.as_deref() {
         None => None,
         Some("") => Some(None),
@@ -70,13 +70,15 @@ pub(super) async fn delete_template(
     Extension(caller): Extension<Caller>,
     PathName(text): PathName,
 ) -> Result<StatusCode, ApiError> {
-    if let Some(snapshot) = app.find_snapshot(&caller.team, &text).await?
+    if let Some(snapshot) = app.find_snapshot(&caller.reach, &text).await?
+        && caller.reach.check(&snapshot.team, &snapshot.project).map_err(|refused| refused.or(|| no_template(&text)))?
+            == ()
         && app.lifecycle.delete_snapshot(&snapshot.id).await?
     {
         app.builds.forget_disk(&snapshot.id).await;
         return Ok(StatusCode::NO_CONTENT);
     }
-    let template = app.find_changeable_template(&caller.team, &text).await?;
+    let template = app.find_changeable_template(&caller.reach, &text).await?;
     if parse(&text.to_ascii_lowercase()).and_then(|name| name.tag.map(|tag| tag != DEFAULT_TAG)) == Some(true) {
         let text = format!(
             "{:?} names a tag, and this would delete the whole template: name it without a tag, or DELETE /templates/tags",

@@ -7,7 +7,7 @@ use cabana_types::{BuildId, ErrorCode, TeamId, TemplateId};
 use http::request::Parts;
 
 use super::App;
-use crate::auth::FIRST_TEAM;
+use crate::auth::{FIRST_TEAM, Reach};
 use crate::error::{ApiError, short};
 
 pub(super) use cabana_store::DEFAULT_TAG;
@@ -95,9 +95,15 @@ pub(super) fn base_template_error() -> ApiError {
     ))
 }
 
+/// There is no such template for the caller.
+pub(super) fn no_template(text: &str) -> ApiError {
+    let text = format!("Template {:?} was not found; list yours with GET /templates", short(text));
+    ApiError::new(ErrorCode::TemplateNotFound, text)
+}
+
 impl App {
     /// The template that a reference names for a team, with the build that its tag names.
-    pub(super) async fn find_template(&self, team: &TeamId, text: &str) -> Result<Template, ApiError> {
+    pub(super) async fn find_template(&self, reach: &Reach, text: &str) -> Result<Template, ApiError> {
         if text.len() > MAX_TEMPLATE_REF_BYTES {
             return Err(ApiError::invalid(format!("A template's name has at most {MAX_TEMPLATE_REF_BYTES} bytes")));
         }
@@ -107,13 +113,13 @@ impl App {
                 format!("{:?} is not the name of a template: write [namespace/]alias[:tag] or an id", short(text));
             return Err(ApiError::invalid(text));
         };
-        if let Some(template) = self.find(team, &name).await? {
+        if let Some(template) = self.find(reach, &name).await? {
             return match name.tag.filter(|tag| *tag != DEFAULT_TAG) {
                 None => Ok(template),
                 Some(tag) => self.tagged(template, tag).await,
             };
         }
-        let mut names: Vec<String> = self.store.templates(team).await?.into_iter().flat_map(|t| t.aliases).collect();
+        let mut names: Vec<String> = self.templates(reach).await?.into_iter().flat_map(|t| t.aliases).collect();
         let more = names.len().saturating_sub(MAX_LISTED);
         names.truncate(MAX_LISTED);
         let there = match (names.is_empty(), more) {
@@ -127,18 +133,19 @@ impl App {
     }
 
     /// The template that a reference names, if it belongs to the team.
-    pub(super) async fn find_own_template(&self, team: &TeamId, text: &str) -> Result<Template, ApiError> {
-        let template = self.find_template(team, text).await?;
-        if template.team != *team {
+    pub(super) async fn find_own_template(&self, reach: &Reach, text: &str) -> Result<Template, ApiError> {
+        let template = self.find_template(reach, text).await?;
+        if template.team != reach.team {
             let text = format!("Template {:?} belongs to another team, which alone may do this", short(text));
             return Err(ApiError::new(ErrorCode::Forbidden, text));
         }
+        reach.check(&template.team, &template.project).map_err(|refused| refused.or(|| no_template(text)))?;
         Ok(template)
     }
 
     /// The template that a reference names, if it belongs to the team and is not the server's own.
-    pub(super) async fn find_changeable_template(&self, team: &TeamId, text: &str) -> Result<Template, ApiError> {
-        let template = self.find_own_template(team, text).await?;
+    pub(super) async fn find_changeable_template(&self, reach: &Reach, text: &str) -> Result<Template, ApiError> {
+        let template = self.find_own_template(reach, text).await?;
         let is_base = template.aliases.iter().any(|alias| is_base_template(&template.team, alias));
         if is_base { Err(base_template_error()) } else { Ok(template) }
     }
@@ -160,15 +167,23 @@ impl App {
         Err(ApiError::new(ErrorCode::TemplateNotReady, text))
     }
 
-    async fn find(&self, team: &TeamId, name: &Name<'_>) -> Result<Option<Template>, ApiError> {
+    /// The templates that a caller may use, own ones first.
+    pub(super) async fn templates(&self, reach: &Reach) -> Result<Vec<Template>, ApiError> {
+        let mut rows = self.store.templates(&reach.team).await?;
+        rows.retain(|row| row.public || reach.sees(&row.team, &row.project));
+        Ok(rows)
+    }
+
+    async fn find(&self, reach: &Reach, name: &Name<'_>) -> Result<Option<Template>, ApiError> {
         if name.namespace.is_none()
             && let Ok(id) = name.alias.parse::<TemplateId>()
             && let Some(template) = self.store.template(&id).await?
-            && (template.public || template.team == *team)
+            && (template.public || reach.sees(&template.team, &template.project))
         {
             return Ok(Some(template));
         }
-        Ok(self.store.template_by_alias(team, name.namespace, name.alias).await?)
+        let found = self.store.template_by_alias(&reach.team, name.namespace, name.alias).await?;
+        Ok(found.filter(|template| template.public || reach.sees(&template.team, &template.project)))
     }
 
     /// The template with the build of a tag other than the default.

@@ -31,7 +31,7 @@ pub(super) async fn list_templates(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<Vec<Template>>, ApiError> {
-    let rows = app.store.templates(&caller.team).await?;
+    let rows = app.templates(&caller.reach).await?;
     Ok(Json(rows.into_iter().map(shown).collect()))
 }
 
@@ -42,7 +42,7 @@ pub(super) async fn default_templates(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<Vec<Template>>, ApiError> {
-    let rows = app.store.templates(&caller.team).await?;
+    let rows = app.templates(&caller.reach).await?;
     Ok(Json(rows.into_iter().filter(|row| row.public).map(shown).collect()))
 }
 
@@ -64,7 +64,7 @@ pub(super) async fn list_templates_v2(
     query: Query,
 ) -> Result<(HeaderMap, Json<TemplateListing>), ApiError> {
     let novita = query.text("page").is_some() || query.text("template_type").is_some() || is_novita(&sent);
-    let all: Vec<Template> = app.store.templates(&caller.team).await?.into_iter().map(shown).collect();
+    let all: Vec<Template> = app.templates(&caller.reach).await?.into_iter().map(shown).collect();
     if novita {
         return Ok((HeaderMap::new(), Json(TemplateListing::Page(page(&query, all)?))));
     }
@@ -124,7 +124,7 @@ pub(super) async fn get_template(
     Extension(caller): Extension<Caller>,
     PathName(text): PathName,
 ) -> Result<Json<TemplateWithBuilds>, ApiError> {
-    let row = app.find_template(&caller.team, &text).await?;
+    let row = app.find_template(&caller.reach, &text).await?;
     let builds = app.store.builds(&row.id, MAX_BUILDS).await?.into_iter().map(|build| TemplateBuild {
         build_id: build.id,
         status: build.status.as_str().into(),
@@ -149,7 +149,7 @@ pub(super) async fn get_alias(
     Extension(caller): Extension<Caller>,
     PathName(text): PathName,
 ) -> Result<Json<TemplateAlias>, ApiError> {
-    match app.find_template(&caller.team, &text).await {
+    match app.find_template(&caller.reach, &text).await {
         Ok(row) => Ok(Json(TemplateAlias { template_id: row.id, public: row.public })),
         Err(error)
             if error.code() == ErrorCode::TemplateNotFound && app.is_of_another_team(&caller.team, &text).await? =>

@@ -66,7 +66,7 @@ pub(super) async fn open_terminal(
     request: Request,
 ) -> Result<Response, ApiError> {
     // What depends on the sandbox's state is said on the socket: a browser cannot read why an upgrade was refused.
-    app.find_sandbox(&caller.team, &id).await?;
+    app.find_sandbox(&caller.reach, &id).await?;
     let wanted = wanted(&query)?;
     let upgrade = upgrade.map_err(|_| not_a_websocket())?;
     let peer = Peer::new(&app, &caller, request.extensions());
@@ -87,7 +87,7 @@ pub(super) async fn list_terminals(
     Extension(caller): Extension<Caller>,
     SandboxRef(id): SandboxRef,
 ) -> Result<Json<Vec<Terminal>>, ApiError> {
-    app.find_usable(&caller.team, &id).await?;
+    app.find_usable(&caller.reach, &id).await?;
     let Some(route) = app.directory.get(&id) else { return Ok(Json(vec![])) };
     Ok(Json(shell::list(&route).await?))
 }
@@ -104,9 +104,9 @@ pub(super) async fn end_terminal(
     Extension(caller): Extension<Caller>,
     TerminalRef { sandbox, pid }: TerminalRef,
 ) -> Result<StatusCode, ApiError> {
-    app.find_sandbox(&caller.team, &sandbox).await?;
+    app.find_sandbox(&caller.reach, &sandbox).await?;
     let pid = pid.parse().map_err(|_| no_terminal(&pid))?;
-    app.find_running(&caller.team, &sandbox).await?;
+    app.find_running(&caller.reach, &sandbox).await?;
     let Some(route) = app.directory.get(&sandbox) else {
         let text = format!("Sandbox {sandbox} is changing; try again");
         return Err(ApiError::new(ErrorCode::SandboxStateConflict, text));

@@ -107,7 +107,7 @@ pub(super) async fn resume(
         Some(_) => required_timeout(&app, request.timeout)?,
         None => DEFAULT_TIMEOUT_V1_SECONDS,
     };
-    let row = app.find_usable(&caller.team, &id).await?;
+    let row = app.find_usable(&caller.reach, &id).await?;
     if row.state == sandbox::State::Running {
         let text = format!("Sandbox {id} is already running; connect to it with POST /v2/sandboxes/{id}/connect");
         return Err(ApiError::new(ErrorCode::SandboxStateConflict, text));
@@ -125,7 +125,7 @@ async fn ensure_running(
     fresh: bool,
 ) -> Result<(StatusCode, Json<Sandbox>), ApiError> {
     for _ in 0..CONNECT_ATTEMPTS {
-        let row = app.find_usable(&caller.team, id).await?;
+        let row = app.find_usable(&caller.reach, id).await?;
         if row.state != sandbox::State::Running {
             let (sandbox, resumed) = app.lifecycle.resume(id, seconds, fresh).await?;
             if resumed {
@@ -136,7 +136,7 @@ async fn ensure_running(
             Ok(sandbox) => return Ok((StatusCode::OK, Json(app.sandbox_response(sandbox)))),
             // Another request has paused it.
             Err(cabana_store::Error::NotRunning { .. }) => {}
-            Err(error) => return Err(app.explain_conflict(&caller.team, id, error).await),
+            Err(error) => return Err(app.explain_conflict(&caller.reach, id, error).await),
         }
     }
     Err(ApiError::new(ErrorCode::SandboxStateConflict, format!("Sandbox {id} is paused again and again; try again")))
@@ -148,7 +148,7 @@ async fn check_options(app: &App, caller: &Caller, id: &SandboxId, request: &Con
     if secure.is_none() && allow_public_traffic.is_none() && network.is_none() {
         return Ok(());
     }
-    let row = app.find_usable(&caller.team, id).await?;
+    let row = app.find_usable(&caller.reach, id).await?;
     let options = NetworkOptions::read(network.as_ref(), None, &app.egress)?;
     let private = options.private || *allow_public_traffic == Some(false);
     if options.egress.is_some_and(|egress| *Arc::new(egress).with_placeholders_of(&row.egress) != *row.egress) {
@@ -182,9 +182,9 @@ async fn change_timeout(
     seconds: u64,
     extend: bool,
 ) -> Result<cabana_store::Sandbox, ApiError> {
-    app.find_running(&caller.team, id).await?;
+    app.find_running(&caller.reach, id).await?;
     match app.lifecycle.set_timeout(id, seconds, extend).await {
         Ok(sandbox) => Ok(sandbox),
-        Err(error) => Err(app.explain_conflict(&caller.team, id, error).await),
+        Err(error) => Err(app.explain_conflict(&caller.reach, id, error).await),
     }
 }

@@ -88,7 +88,7 @@ pub(super) async fn call_tool(
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
     let ToolRef { id, tool } = target;
-    app.find_usable(&caller.team, &id).await?;
+    app.find_usable(&caller.reach, &id).await?;
     let detach = query.flag("detach")?;
     let key = idempotency_key(request.headers())?;
     let live = wants_events(request.headers());
@@ -140,7 +140,7 @@ pub(super) async fn get_call(
     Extension(caller): Extension<Caller>,
     CallRef { sandbox, call }: CallRef,
 ) -> Result<Response, ApiError> {
-    app.find_sandbox(&caller.team, &sandbox).await?;
+    app.find_sandbox(&caller.reach, &sandbox).await?;
     match app.calls.result(&caller.team, &sandbox, &call).await? {
         Some(Some(result)) => Ok(Json(&*result).into_response()),
         Some(None) => Ok((StatusCode::ACCEPTED, Json(json!({"callId": call, "status": "running"}))).into_response()),
@@ -160,7 +160,7 @@ pub(super) async fn cancel_call(
     Extension(caller): Extension<Caller>,
     CallRef { sandbox, call }: CallRef,
 ) -> Result<StatusCode, ApiError> {
-    app.find_sandbox(&caller.team, &sandbox).await?;
+    app.find_sandbox(&caller.reach, &sandbox).await?;
     if app.calls.cancel(&caller.team, &sandbox, &call) {
         return Ok(StatusCode::NO_CONTENT);
     }

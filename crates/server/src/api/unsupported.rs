@@ -80,10 +80,10 @@ async fn unsupported_error(app: &App, caller: &Caller, path: &RawPathParams, wha
     for (name, value) in path {
         let found = match name {
             "sandboxID" => match parse_sandbox_ref(value) {
-                Some(id) => app.find_usable(&caller.team, &id).await.map(drop),
+                Some(id) => app.find_usable(&caller.reach, &id).await.map(drop),
                 None => Err(ApiError::no_sandbox(value)),
             },
-            "templateID" => app.find_template(&caller.team, value).await.map(drop),
+            "templateID" => app.find_template(&caller.reach, value).await.map(drop),
             _ => Ok(()),
         };
         if let Err(error) = found {

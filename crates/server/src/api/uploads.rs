@@ -66,7 +66,7 @@ pub(super) async fn upload_files(
     query: Query,
     request: Request<Body>,
 ) -> Result<Json<UploadManifest>, ApiError> {
-    let row = app.find_usable(&caller.team, &id).await?;
+    let row = app.find_usable(&caller.reach, &id).await?;
     let directory = query.text("directory").map(directory).transpose()?;
     if !is_form(request.headers()) {
         return Err(ApiError::invalid("Send the files as multipart/form-data"));

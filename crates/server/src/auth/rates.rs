@@ -6,6 +6,7 @@ use std::time::Duration;
 use cabana_edge::ClientAddress;
 use cabana_edge::rates::RateLimit;
 use cabana_types::ActorId;
+use sha2::{Digest, Sha256};
 
 use super::Caller;
 use crate::config::Rates;
@@ -22,6 +23,8 @@ pub struct KeyRates {
     failed: Option<RateLimit<IpAddr>>,
     /// Attempts to sign in; clients without an address share one budget.
     sign_in: Option<RateLimit<Option<IpAddr>>>,
+    /// Attempts to sign in to one account, from wherever. Also to accounts that do not exist: the answer tells nothing.
+    account: Option<RateLimit<[u8; 32]>>,
 }
 
 impl KeyRates {
@@ -32,6 +35,7 @@ impl KeyRates {
             by_actor: RateLimit::new(rates.key_requests, window(rates.key_seconds)),
             failed: RateLimit::new(rates.failed_requests, window(rates.failed_seconds)),
             sign_in: RateLimit::new(rates.sign_in_requests, window(rates.sign_in_seconds)),
+            account: RateLimit::new(rates.account_requests, window(rates.sign_in_seconds)),
         }
     }
 
@@ -60,5 +64,12 @@ impl KeyRates {
         let client = client.and_then(|client| client.0);
         let allowed = self.sign_in.as_ref().map_or(Ok(()), |limit| limit.check(&client));
         allowed.map_err(|too_many| ApiError::too_many("to sign in from this address", too_many))
+    }
+
+    /// Counts an attempt to sign in to an account.
+    pub(crate) fn check_account(&self, account: &str) -> Result<(), ApiError> {
+        let account: [u8; 32] = Sha256::digest(account.as_bytes()).into();
+        let allowed = self.account.as_ref().map_or(Ok(()), |limit| limit.check(&account));
+        allowed.map_err(|too_many| ApiError::too_many("to sign in to this account", too_many))
     }
 }

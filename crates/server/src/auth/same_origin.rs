@@ -7,6 +7,7 @@ use http::header::{CONTENT_TYPE, COOKIE, ORIGIN, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Request};
 use jiff::SignedDuration;
 
+use super::no_team;
 use crate::api::own_address;
 use crate::error::ApiError;
 
@@ -51,7 +52,7 @@ impl OwnOrigin {
 
     /// The token in the session cookie. Of several, the last: one for all paths is sent after those for longer paths, which
     /// we never set.
-    pub(super) fn session_token<'r>(&self, headers: &'r HeaderMap) -> Option<&'r str> {
+    pub(crate) fn session_token<'r>(&self, headers: &'r HeaderMap) -> Option<&'r str> {
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let pairs = cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
         pairs.filter(|(name, token)| *name == self.cookie && !token.is_empty()).map(|(_, token)| token).next_back()
@@ -75,24 +76,27 @@ impl OwnOrigin {
         Some(value)
     }
 
-    /// Whether a request with the cookie is one of our pages', and for the team of its session.
-    pub(super) fn check(&self, request: &Request<Body>, team: &TeamId) -> Result<(), ApiError> {
+    /// Whether a request with the cookie is one of our pages'. Returns the team that it is for, if it names one, as changes must. Reads
+    /// of which a page cannot choose the headers, such as of images, name it in the address. `usual` is the team of the session.
+    pub(super) fn check(&self, request: &Request<Body>, usual: &TeamId) -> Result<Option<TeamId>, ApiError> {
         let (method, headers) = (request.method(), request.headers());
         let reads = matches!(*method, Method::GET | Method::HEAD);
         let upgrades = headers.contains_key(UPGRADE);
         self.check_site(headers, reads && !upgrades)?;
+        let named = match headers.get(TEAM_HEADER) {
+            Some(value) => Some(value.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(no_team)?),
+            None if reads => team_in_query(request)?,
+            None => return Err(refused(&format!("send the header X-Cabana-Team: {usual}"))),
+        };
         if reads {
-            return Ok(());
-        }
-        if headers.get(TEAM_HEADER).and_then(|value| value.to_str().ok()) != Some(team.as_str()) {
-            return Err(refused(&format!("send the header X-Cabana-Team: {team}")));
+            return Ok(named);
         }
         if let Some(kind) = headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default())
             && !BODIES.contains(&kind.split(';').next().unwrap_or_default().trim())
         {
             return Err(refused("a body must be JSON, a form with files, or bytes"));
         }
-        Ok(())
+        Ok(named)
     }
 
     /// Whether our own page made a request. `may_lack_origin`: browsers send no `Origin` with reads.
@@ -110,6 +114,12 @@ impl OwnOrigin {
             _ => Err(refused("the Origin is not the console's")),
         }
     }
+}
+
+fn team_in_query(request: &Request<Body>) -> Result<Option<TeamId>, ApiError> {
+    let query = request.uri().query().unwrap_or_default();
+    let named = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == TEAM_HEADER);
+    named.map(|(_, team)| team.parse().map_err(|_| no_team())).transpose()
 }
 
 /// Signing in is for our own page too: another page must not sign a person in as somebody else.

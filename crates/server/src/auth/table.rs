@@ -1,8 +1,8 @@
 //! The authorization table: what every route needs. A route without an entry is refused.
 
 use cabana_types::Permission::{
-    self, Admin, Chats, Keys, SandboxesRead, SandboxesWrite, ServicesPublish, TemplatesRead, TemplatesWrite, Tools,
-    UsageRead,
+    self, Admin, Chats, Keys, Members, SandboxesRead, SandboxesWrite, ServicesPublish, TemplatesRead, TemplatesWrite,
+    Tools, UsageRead,
 };
 use http::Method;
 
@@ -13,8 +13,34 @@ pub enum Needs {
     Public,
     /// Any valid key or session: it is about the caller itself.
     Own,
+    /// The same, of somebody who signed in within the last hour.
+    OwnFresh,
     /// A permission.
     One(Permission),
+    /// A permission over the whole team: for callers who reach only some of its projects it is forbidden.
+    Whole(Permission),
+    /// A permission, of somebody who signed in within the last hour: it hands out or takes away access.
+    Fresh(Permission),
+}
+
+impl Needs {
+    /// The permission that it needs, if any.
+    pub fn permission(self) -> Option<Permission> {
+        match self {
+            Self::Public | Self::Own | Self::OwnFresh => None,
+            Self::One(permission) | Self::Whole(permission) | Self::Fresh(permission) => Some(permission),
+        }
+    }
+
+    /// Whether it needs the whole team. Members are always a matter of it.
+    pub fn is_of_whole_team(self) -> bool {
+        matches!(self, Self::Whole(_)) || self.permission() == Some(Members)
+    }
+
+    /// Whether people must have signed in lately.
+    pub fn is_sensitive(self) -> bool {
+        matches!(self, Self::OwnFresh | Self::Fresh(_))
+    }
 }
 
 /// What a request to a route needs; `None` for a route without an entry.
@@ -35,6 +61,14 @@ const fn one(permission: Permission) -> Needs {
     Needs::One(permission)
 }
 
+const fn whole(permission: Permission) -> Needs {
+    Needs::Whole(permission)
+}
+
+const fn fresh(permission: Permission) -> Needs {
+    Needs::Fresh(permission)
+}
+
 /// Methods, route, and what they need.
 const TABLE: &[(&str, &str, Needs)] = &[
     ("GET", "/health", Needs::Public),
@@ -53,14 +87,44 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("GET", "/status", Needs::Own),
     // Each topic needs a permission of its own.
     ("GET", "/live", Needs::Own),
+    // People.
+    ("PUT", "/auth/session", Needs::Own),
+    ("POST", "/auth/confirm", Needs::Own),
+    ("PUT", "/auth/password", Needs::Own),
+    ("PATCH", "/auth/user", Needs::OwnFresh),
+    ("GET", "/auth/methods", Needs::Public),
+    ("POST", "/auth/invitation", Needs::Public),
+    ("POST", "/auth/invitation/accept", Needs::Public),
+    ("POST", "/teams", Needs::OwnFresh),
+    ("POST", "/teams/{teamID}/leave", Needs::Own),
+    ("PATCH", "/teams/{teamID}", fresh(Members)),
+    ("DELETE", "/teams/{teamID}", fresh(Members)),
+    ("GET", "/teams/{teamID}/members", one(Members)),
+    ("PATCH DELETE", "/teams/{teamID}/members/{userID}", fresh(Members)),
+    ("GET", "/teams/{teamID}/invitations", one(Members)),
+    ("POST", "/teams/{teamID}/invitations", fresh(Members)),
+    ("DELETE", "/teams/{teamID}/invitations/{invitationID}", one(Members)),
+    ("GET", "/projects", Needs::Own),
+    ("POST", "/projects", fresh(Members)),
+    ("GET", "/projects/{projectID}", Needs::Own),
+    ("PATCH DELETE", "/projects/{projectID}", fresh(Members)),
+    ("GET", "/projects/{projectID}/members", one(Members)),
+    ("PUT DELETE", "/projects/{projectID}/members/{userID}", fresh(Members)),
+    ("GET", "/projects/{projectID}/quotas", one(UsageRead)),
+    ("PUT", "/projects/{projectID}/quotas", fresh(Members)),
+    ("GET", "/admin/users", one(Admin)),
+    ("PATCH", "/admin/users/{userID}", fresh(Admin)),
+    ("GET", "/admin/teams", one(Admin)),
+    ("POST", "/admin/teams", fresh(Admin)),
     // The server.
     ("POST", "/auth/codes", one(Admin)),
     ("GET", "/status/doctor", one(Admin)),
     ("GET", "/metrics", one(Admin)),
     ("GET", "/status/check", one(SandboxesRead)),
     // The team.
-    ("GET POST", "/api-keys", one(Keys)),
-    ("DELETE PATCH", "/api-keys/{apiKeyID}", one(Keys)),
+    ("GET", "/api-keys", one(Keys)),
+    ("POST", "/api-keys", fresh(Keys)),
+    ("DELETE PATCH", "/api-keys/{apiKeyID}", fresh(Keys)),
     ("GET", "/teams/{teamID}/metrics", one(UsageRead)),
     ("GET", "/teams/{teamID}/metrics/max", one(UsageRead)),
     ("GET", "/sandboxes/quota", one(UsageRead)),
@@ -105,15 +169,15 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("POST", "/sandboxes/{sandboxID}/timeout", one(SandboxesWrite)),
     ("POST DELETE", "/sandboxes/{sandboxID}/volume-mounts", one(SandboxesWrite)),
     // What sandboxes use, and who hears of them.
-    ("GET", "/events/webhooks", one(SandboxesRead)),
-    ("GET", "/events/webhooks/{webhookID}", one(SandboxesRead)),
-    ("GET", "/events/webhooks/{webhookID}/deliveries", one(SandboxesRead)),
-    ("POST", "/events/webhooks", one(SandboxesWrite)),
-    ("DELETE PATCH", "/events/webhooks/{webhookID}", one(SandboxesWrite)),
+    ("GET", "/events/webhooks", whole(SandboxesRead)),
+    ("GET", "/events/webhooks/{webhookID}", whole(SandboxesRead)),
+    ("GET", "/events/webhooks/{webhookID}/deliveries", whole(SandboxesRead)),
+    ("POST", "/events/webhooks", whole(SandboxesWrite)),
+    ("DELETE PATCH", "/events/webhooks/{webhookID}", whole(SandboxesWrite)),
     ("GET", "/secrets", one(SandboxesRead)),
     ("GET", "/secrets/{secretID}", one(SandboxesRead)),
-    ("POST", "/secrets", one(SandboxesWrite)),
-    ("PUT POST DELETE", "/secrets/{secretID}", one(SandboxesWrite)),
+    ("POST", "/secrets", whole(SandboxesWrite)),
+    ("PUT POST DELETE", "/secrets/{secretID}", whole(SandboxesWrite)),
     ("GET", "/volumes", one(SandboxesRead)),
     ("GET", "/volumes/{volumeID}", one(SandboxesRead)),
     ("POST", "/volumes", one(SandboxesWrite)),
@@ -175,8 +239,10 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("POST", "/templates/{templateID}/builds/{buildID}", one(TemplatesWrite)),
     ("POST DELETE", "/v2/templates/{templateID}/builds/{buildID}", one(TemplatesWrite)),
     // Chats.
-    ("GET POST", "/agents", one(Chats)),
-    ("GET DELETE PATCH", "/agents/{agentID}", one(Chats)),
+    ("GET", "/agents", one(Chats)),
+    ("POST", "/agents", whole(Chats)),
+    ("GET", "/agents/{agentID}", one(Chats)),
+    ("DELETE PATCH", "/agents/{agentID}", whole(Chats)),
     ("POST", "/attachments", one(Chats)),
     ("GET DELETE", "/attachments/{attachmentID}", one(Chats)),
     ("GET", "/attachments/{attachmentID}/content", one(Chats)),
@@ -195,8 +261,9 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("POST", "/chats/{chatID}/sandboxes", one(Chats)),
     ("DELETE", "/chats/{chatID}/sandboxes/{name}", one(Chats)),
     ("POST", "/chats/{chatID}/tool-results", one(Chats)),
-    ("GET POST", "/model-providers", one(Chats)),
-    ("DELETE", "/model-providers/{providerName}", one(Chats)),
+    ("GET", "/model-providers", one(Chats)),
+    ("POST", "/model-providers", whole(Chats)),
+    ("DELETE", "/model-providers/{providerName}", whole(Chats)),
     ("GET", "/models", one(Chats)),
     ("GET", "/v1/models", one(Chats)),
     ("POST", "/v1/chat/completions", one(Chats)),

@@ -19,7 +19,7 @@ use super::room::Room;
 use super::toolset::ToolSet;
 use super::{Chats, calls, conversation, describe, model_call};
 use crate::api::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, Reach};
 use crate::failpoint;
 
 /// How long work rests after the store failed: longer each time, up to the most.
@@ -177,7 +177,20 @@ pub(crate) fn caller(chat: &ChatRow) -> Caller {
     let actor = chat.created_by.clone();
     let actor = actor.unwrap_or_else(|| ActorId::User(cabana_types::UserId::from_random([0; 20])));
     // What turns do is a matter of the permission for chats.
-    Caller { team: chat.team.clone(), actor, permissions: Permissions::PLAIN_KEY, secret: None, session: None }
+    Caller {
+        team: chat.team.clone(),
+        actor,
+        permissions: Permissions::PLAIN_KEY,
+        reach: reach(chat),
+        role: None,
+        secret: None,
+        session: None,
+    }
+}
+
+/// What a chat's turns reach: the project of the chat.
+pub(crate) fn reach(chat: &ChatRow) -> Reach {
+    Reach::project(chat.team.clone(), chat.project.clone(), Permissions::PLAIN_KEY)
 }
 
 impl Work {

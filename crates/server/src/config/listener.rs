@@ -110,12 +110,14 @@ pub struct Rates {
     pub failed_seconds: u32,
     /// Attempts of one client address to sign in …
     pub sign_in_requests: u32,
+    /// Attempts to sign in to one account with a password …
+    pub account_requests: u32,
     /// … in this many seconds.
     pub sign_in_seconds: u32,
 }
 
 impl Rates {
-    pub(super) fn ranges(&self) -> [(&'static str, u32, RangeInclusive<u32>); 8] {
+    pub(super) fn ranges(&self) -> [(&'static str, u32, RangeInclusive<u32>); 9] {
         [
             ("rates.key_requests", self.key_requests, 0..=u32::MAX),
             ("rates.key_seconds", self.key_seconds, 1..=3600),
@@ -124,6 +126,7 @@ impl Rates {
             ("rates.failed_requests", self.failed_requests, 0..=u32::MAX),
             ("rates.failed_seconds", self.failed_seconds, 1..=3600),
             ("rates.sign_in_requests", self.sign_in_requests, 0..=u32::MAX),
+            ("rates.account_requests", self.account_requests, 0..=u32::MAX),
             ("rates.sign_in_seconds", self.sign_in_seconds, 1..=3600),
         ]
     }

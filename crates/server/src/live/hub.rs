@@ -1,14 +1,15 @@
 //! Passes the store's changes on to sockets.
 
+use crate::auth::Reach;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::extract::ws::Utf8Bytes;
-use cabana_store::{Change, Changes, NewEvent, Store};
+use cabana_store::{Change, Changes, ChatRow, NewEvent, Store};
 use cabana_types::error::chain;
 use cabana_types::wire::{Chat, Event, ListedSandbox, Service};
-use cabana_types::{ChatId, SandboxId, ServiceId, TeamId, TemplateId};
+use cabana_types::{ProjectId, SandboxId, ServiceId, TeamId, TemplateId};
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -62,9 +63,9 @@ impl Live {
         &self.stopping
     }
 
-    /// Adds a socket of a team; `None` if it has too many.
-    pub(crate) fn join(self: &Arc<Self>, team: &TeamId) -> Option<Member> {
-        let outbox = Arc::<Outbox>::default();
+    /// Adds a socket of a team, which gets what its caller reaches; `None` if it has too many.
+    pub(crate) fn join(self: &Arc<Self>, reach: &Reach) -> Option<Member> {
+        let (team, outbox) = (&reach.team, Arc::new(Outbox::new(reach.clone())));
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         {
             let mut teams = self.teams();
@@ -128,8 +129,8 @@ impl Live {
             match change {
                 Change::Event(event) => events.push(event),
                 Change::Build(id) | Change::BuildLog(id) => drop(builds.insert(id)),
-                Change::Template { id, team, public } => {
-                    let change = (id, (!public).then_some(team));
+                Change::Template { id, team, project, public } => {
+                    let change = (id, (!public).then_some((team, project)));
                     if !templates.contains(&change) {
                         templates.push(change);
                     }
@@ -140,8 +141,8 @@ impl Live {
             // Whether the team may see the build was decided when it subscribed.
             builds.iter().for_each(|id| outbox.poke_build(id));
         }
-        for (id, team) in &templates {
-            self.template_changed(id, team.as_ref());
+        for (id, place) in &templates {
+            self.template_changed(id, place.as_ref());
         }
         events.retain(|event| self.sockets(Some(&event.team)).iter().any(|outbox| outbox.wants(&event.sandbox)));
         if !events.is_empty() {
@@ -150,9 +151,13 @@ impl Live {
     }
 
     /// Tells a team that a template changed, or all if every team may use it.
-    fn template_changed(&self, id: &TemplateId, team: Option<&TeamId>) {
+    fn template_changed(&self, id: &TemplateId, place: Option<&(TeamId, ProjectId)>) {
         let mut written = None;
-        for outbox in self.sockets(team) {
+        let outboxes = match place {
+            Some((team, project)) => self.sockets_in(team, project),
+            None => self.sockets(None),
+        };
+        for outbox in outboxes {
             outbox.push(
                 |topic| *topic == Topic::Templates,
                 |_, name| written.get_or_insert_with(|| frame::template(name, id)).clone(),
@@ -194,17 +199,18 @@ impl Live {
 
     /// A chat is different.
     pub(crate) fn chat_changed(&self, team: &TeamId, chat: &Chat) {
-        self.push_chats(team, |name| frame::chat(name, chat));
+        self.push_chats(team, &chat.project_id, |name| frame::chat(name, chat));
     }
 
     /// A chat is gone.
-    pub(crate) fn chat_removed(&self, team: &TeamId, id: &ChatId) {
-        self.push_chats(team, |name| frame::chat_removed(name, id));
+    pub(crate) fn chat_removed(&self, row: &ChatRow) {
+        self.push_chats(&row.team, row.project.as_str(), |name| frame::chat_removed(name, &row.id));
     }
 
-    fn push_chats(&self, team: &TeamId, write: impl Fn(&str) -> Utf8Bytes) {
+    fn push_chats(&self, team: &TeamId, project: &str, write: impl Fn(&str) -> Utf8Bytes) {
         let mut written: Option<Utf8Bytes> = None;
-        for outbox in self.sockets(Some(team)) {
+        let Ok(project) = project.parse() else { return };
+        for outbox in self.sockets_in(team, &project) {
             outbox.push(|topic| *topic == Topic::Chats, |_, name| written.get_or_insert_with(|| write(name)).clone());
         }
     }
@@ -220,14 +226,19 @@ impl Live {
         };
         let mut rows: HashMap<SandboxId, _> = rows
             .into_iter()
-            .map(|row| (row.id.clone(), (row.template.to_string(), row.build.clone(), listed_if_shown(row))))
+            .map(|row| {
+                (
+                    row.id.clone(),
+                    (row.template.to_string(), row.build.clone(), row.project.clone(), listed_if_shown(row)),
+                )
+            })
             .collect();
-        if let Err(error) = name_creators(&self.store, rows.values_mut().filter_map(|(_, _, row)| row.as_mut())).await {
+        if let Err(error) = name_creators(&self.store, rows.values_mut().filter_map(|(.., row)| row.as_mut())).await {
             tracing::warn!(error = chain(&error), "could not read names for live updates");
         }
         for event in events {
             // A sandbox without a row was forgotten, and its events with it.
-            let Some((template, build, sandbox)) = rows.get(&event.sandbox) else { continue };
+            let Some((template, build, project, sandbox)) = rows.get(&event.sandbox) else { continue };
             let wire = wire_event(cabana_store::Event {
                 id: event.id.clone(),
                 kind: event.kind.to_owned(),
@@ -238,13 +249,13 @@ impl Live {
                 template: template.clone(),
                 build: build.clone(),
             });
-            self.push_event(event, &wire, sandbox.as_ref());
+            self.push_event(event, project, &wire, sandbox.as_ref());
         }
     }
 
-    fn push_event(&self, event: &NewEvent, wire: &Event, sandbox: Option<&ListedSandbox>) {
+    fn push_event(&self, event: &NewEvent, project: &ProjectId, wire: &Event, sandbox: Option<&ListedSandbox>) {
         let (mut to_all, mut to_one): (Option<Utf8Bytes>, Option<Utf8Bytes>) = (None, None);
-        for outbox in self.sockets(Some(&event.team)) {
+        for outbox in self.sockets_in(&event.team, project) {
             outbox.push(
                 |topic| is_about(topic, &event.sandbox),
                 |topic, name| {
@@ -268,6 +279,13 @@ impl Live {
             Some(team) => teams.get(team).into_iter().flat_map(HashMap::values).cloned().collect(),
             None => teams.values().flat_map(HashMap::values).cloned().collect(),
         }
+    }
+
+    /// The sockets of those who reach a project.
+    fn sockets_in(&self, team: &TeamId, project: &ProjectId) -> Vec<Arc<Outbox>> {
+        let mut sockets = self.sockets(Some(team));
+        sockets.retain(|outbox| outbox.reach.sees(team, project));
+        sockets
     }
 
     fn teams(&self) -> MutexGuard<'_, HashMap<TeamId, HashMap<u64, Arc<Outbox>>>> {

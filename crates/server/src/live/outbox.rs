@@ -9,6 +9,7 @@ use cabana_types::{BuildId, SandboxId};
 use tokio::sync::Notify;
 
 use super::topic::Topic;
+use crate::auth::Reach;
 
 /// Topics of one socket.
 pub(crate) const MAX_TOPICS: usize = 64;
@@ -17,8 +18,10 @@ const MAX_FRAMES: usize = 512;
 const MAX_BYTES: usize = 1 << 20;
 
 /// The outbox of one socket.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Outbox {
+    /// What its caller reaches.
+    pub(super) reach: Reach,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -51,6 +54,10 @@ pub(crate) enum Subscribed {
 }
 
 impl Outbox {
+    pub(crate) fn new(reach: Reach) -> Self {
+        Self { reach, state: Mutex::default(), changed: Notify::new() }
+    }
+
     /// Adds a topic.
     pub(crate) fn subscribe(&self, name: &str, topic: Topic) -> Subscribed {
         let mut state = self.state();

@@ -11,7 +11,6 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use http::Extensions;
 use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::session_end::SessionEnd;
@@ -56,7 +55,7 @@ pub(crate) struct Peer {
     app: Arc<App>,
     /// The API key of a caller without a session.
     key: Option<Secret>,
-    session: Option<CancellationToken>,
+    session: Option<SessionEnd>,
     connection: Option<HeldConnection>,
     /// A stopping server waits until the socket was closed.
     _task: TaskTrackerToken,
@@ -65,7 +64,7 @@ pub(crate) struct Peer {
 impl Peer {
     /// The client of a request that asks for an upgrade.
     pub(crate) fn new(app: &Arc<App>, caller: &Caller, request: &Extensions) -> Self {
-        let session = request.get::<SessionEnd>().map(|session| session.0.clone());
+        let session = request.get::<SessionEnd>().cloned();
         Self {
             app: Arc::clone(app),
             key: caller.secret.clone(),

@@ -161,6 +161,7 @@ fn preview(row: &Service, touched: &Arc<Touched>) -> Option<Arc<Preview>> {
         name: row.name.clone(),
         sandbox: row.sandbox.clone(),
         team: row.team.clone(),
+        project: row.project.clone(),
         port,
         access: row.settings.access,
         host_mode: row.settings.host_mode,

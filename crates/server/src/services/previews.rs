@@ -1,6 +1,8 @@
 //! What the edge asks about services.
 
+use crate::auth::Reach;
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 use bytes::Bytes;
 use cabana_accounts::Session;
@@ -34,15 +36,26 @@ impl AppPreviews {
         Self { app, assets }
     }
 
+    /// What ends the visit of a person who may see the service; `None` if they may not.
+    fn until(&self, preview: &Preview, session: &Session) -> Option<Vec<CancellationToken>> {
+        if let Some(key) = &session.key {
+            let known = self.app.keys.by_id(key)?;
+            return self.reaches(&Reach::of_key(&known), preview).then(|| vec![session.ended.clone()]);
+        }
+        let directory = self.app.accounts.directory();
+        let access = directory.access(&session.user, &preview.team)?;
+        let reach = Reach::of_person(preview.team.clone(), Some(access));
+        self.reaches(&reach, preview).then(|| vec![session.ended.clone(), access.changed.clone()])
+    }
+
+    fn reaches(&self, reach: &Reach, preview: &Preview) -> bool {
+        reach.may(&preview.team, &preview.project, Permission::SandboxesRead)
+    }
+
     /// A person of the service's team.
     fn member(&self, preview: &Arc<Preview>, session: &Session, console: String) -> Option<Visitor> {
-        (session.team == preview.team).then(|| Visitor {
-            preview: Arc::clone(preview),
-            member: true,
-            console: Some(console),
-            until: vec![session.ended.clone()],
-            grant: None,
-        })
+        let until = self.until(preview, session)?;
+        Some(Visitor { preview: Arc::clone(preview), member: true, console: Some(console), until, grant: None })
     }
 
     fn by_grant(&self, label: &str) -> Option<Visitor> {
@@ -86,13 +99,13 @@ impl Previews for AppPreviews {
         let known = self.app.keys.known(key, None).ok().flatten()?;
         known.scopes.has(Permission::SandboxesRead).then_some(())?;
         let visitor = Visitor { preview: Arc::clone(preview), member: true, console: None, until: vec![], grant: None };
-        (known.team == preview.team).then_some(visitor)
+        self.reaches(&Reach::of_key(&known), preview).then_some(visitor)
     }
 
     fn enter(&self, preview: &Preview, ticket: &str) -> Option<Entered> {
         let ticket = self.app.tickets.take(ticket, &preview.sandbox, preview.port, false)?;
         let session = self.app.accounts.session_by_id(&ticket.session)?;
-        (session.team == preview.team).then_some(())?;
+        self.until(preview, &session)?;
         let cookie = self.app.tickets.view(&session.id, &preview.sandbox, preview.port);
         let fallback =
             ticket.framed_by.is_some().then(|| self.app.tickets.make(Ticket { is_fallback: true, ..ticket }));
@@ -103,7 +116,7 @@ impl Previews for AppPreviews {
         async move {
             let ticket = self.app.tickets.take(ticket, &preview.sandbox, preview.port, true)?;
             let session = self.app.accounts.session_by_id(&ticket.session)?;
-            (session.team == preview.team).then_some(())?;
+            self.until(preview, &session)?;
             let opened = self.app.frame_of(preview, &session, ticket.framed_by?).await;
             let label =
                 opened.inspect_err(|error| tracing::warn!(error = chain(error), "could not make a grant")).ok()?;

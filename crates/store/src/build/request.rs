@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cabana_types::quota::{Limits, QuotaKind};
-use cabana_types::{BuildId, Resources, TeamId, TemplateId};
+use cabana_types::{BuildId, ProjectId, Resources, TeamId, TemplateId};
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
@@ -29,6 +29,10 @@ pub enum BuildTarget {
 pub struct BuildRequest {
     /// The team.
     pub team: TeamId,
+    /// Project of the template if it is created.
+    pub project: ProjectId,
+    /// Projects whose templates may get the build; `None`: all.
+    pub projects: Option<Vec<ProjectId>>,
     /// The template to build.
     pub wanted: BuildTarget,
     /// Id of the template if it is created.
@@ -113,7 +117,9 @@ async fn find_or_create(
         BuildTarget::Alias(alias) => alias,
     };
     if let Some(known) = template::by_own_alias(connection, &request.team, alias).await? {
-        return Ok(known);
+        let project: ProjectId = template::project(connection, &known).await?;
+        let within = request.projects.as_ref().is_none_or(|projects| projects.contains(&project));
+        return if within { Ok(known) } else { Err(Error::NameTaken { name: alias.clone() }) };
     }
     let taken: bool = sqlx::query_scalar("select exists (select 1 from snapshots where team = $1 and name = $2)")
         .bind(request.team.as_str())
@@ -131,7 +137,8 @@ async fn find_or_create(
         .map_err(|e| Error::query("count templates", e))?;
     let count = u64::try_from(count).unwrap_or_default();
     quota::check_one(connection, &request.team, QuotaKind::Templates, count, server).await?;
-    template::insert(connection, &request.template, &request.team, alias, false, request.resources, request.at).await?;
+    let place = (&request.team, &request.project);
+    template::insert(connection, &request.template, place, alias, false, request.resources, request.at).await?;
     Ok(request.template.clone())
 }
 

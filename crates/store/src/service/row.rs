@@ -14,8 +14,8 @@ pub(super) async fn write(connection: &mut SqliteConnection, service: &Service) 
     let settings = &service.settings;
     sqlx::query(
         "insert into services (id, team, sandbox, name, command, cwd, env, port, up, run, on_wake, always_on, access, slug,
-            host_mode, bridge, since, created_at, created_by)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+            host_mode, bridge, since, created_at, created_by, project)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
          on conflict (id) do update set command = $5, cwd = $6, env = $7, port = $8, port_found = 0, up = 1, run = $9,
             restarts = 0, on_wake = $10, always_on = $11, access = $12, slug = $13, host_mode = $14, bridge = $15, since = $16,
             created_by = $18",
@@ -38,6 +38,7 @@ pub(super) async fn write(connection: &mut SqliteConnection, service: &Service) 
     .bind(micros(service.since))
     .bind(micros(service.created_at))
     .bind(&service.created_by)
+    .bind(service.project.as_str())
     .execute(connection)
     .await
     .map_err(|e| Error::query("write a service", e))?;
@@ -70,6 +71,7 @@ pub(super) fn decode(row: &SqliteRow) -> Result<Service, Error> {
     Ok(Service {
         id: row.id("id")?,
         team: row.id("team")?,
+        project: row.id("project")?,
         sandbox: row.id("sandbox")?,
         name: row.text("name")?,
         command: row.text("command")?,

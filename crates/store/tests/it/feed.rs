@@ -19,7 +19,7 @@ fn told(changes: &mut Changes) -> Vec<String> {
                 assert_eq!(event.team, team().id);
                 told.push(format!("{} {}", event.sandbox, event.kind.rsplit('.').next().expect("kind")));
             }
-            Ok(Change::Template { id, team, public }) => {
+            Ok(Change::Template { id, team, public, .. }) => {
                 told.push(format!("template {} {team} {public}", id == template_id()));
             }
             Ok(Change::Build(id)) => told.push(format!("build {}", id == build(1).id)),

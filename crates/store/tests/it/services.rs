@@ -13,6 +13,7 @@ fn service(n: u8, name: &str) -> Service {
     Service {
         id: ServiceId::from_random([n; 20]),
         team: team().id,
+        project: cabana_types::ProjectId::default_of(&team().id),
         sandbox: sandbox_id(1),
         name: name.into(),
         command: format!("run {n}"),

@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Secret, SessionId, TeamId, UserId};
+use super::people::OwnTeam;
+use crate::{Permission, Role, Secret, SessionId, TeamId, UserId};
 
 /// Body of `POST /auth/welcome`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -18,8 +19,13 @@ pub struct WelcomeRequest {
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SignInRequest {
-    /// An API key of this server.
-    pub api_key: Secret,
+    /// An API key of this server, instead of email and password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<Secret>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub email: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<Secret>,
 }
 
 /// A one-time code for signing in.
@@ -36,10 +42,17 @@ pub struct SignInCode {
 
 /// A person.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Person {
     pub id: UserId,
     pub name: String,
+    /// The first admin has none until they choose one.
+    #[serde(default)]
+    pub email: Option<String>,
+    /// Whether they have a password.
+    #[serde(default)]
+    pub has_password: bool,
     /// Whether they may change the server itself.
     pub admin: bool,
 }
@@ -60,6 +73,21 @@ pub struct SessionInfo {
     pub id: SessionId,
     pub user: Person,
     pub team: SessionTeam,
+    /// All teams of the person.
+    #[serde(default)]
+    pub teams: Vec<OwnTeam>,
+    /// The role in the team; null for those who are in none, and for sessions of API keys.
+    #[serde(default)]
+    pub role: Option<Role>,
+    /// What the session may do in the team, and with the server.
+    #[serde(default)]
+    pub permissions: Vec<Permission>,
+    /// Whether it was signed in with an API key: it may do what the key may.
+    #[serde(default)]
+    pub by_key: bool,
+    /// Whether this server lets everybody make teams.
+    #[serde(default)]
+    pub may_make_teams: bool,
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]

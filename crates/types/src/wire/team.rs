@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{KeyId, Permission, Secret};
+use crate::{KeyId, Permission, ProjectId, Role, Secret};
 
 /// A team, as `GET /teams` shows it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -17,8 +17,11 @@ pub struct Team {
     pub name: String,
     /// The key that was sent with the request: others are not kept.
     pub api_key: Secret,
-    /// Always true: a key belongs to one team.
+    /// Whether it is the one that requests are for that name none. A key belongs to one team.
     pub is_default: bool,
+    /// The role of the person who asks (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
 }
 
 /// Answer of `GET /sandboxes/quota` (Novita).
@@ -82,6 +85,9 @@ pub struct KeyRequest {
     /// Networks that it can be used from, such as `10.0.0.0/8`; without them, from anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cidrs: Option<Vec<String>>,
+    /// The only project that it is for: an id, or `default`. Without it, that of its maker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project_id: Option<String>,
 }
 
 /// Body of `PATCH /api-keys/{id}`.
@@ -142,6 +148,9 @@ pub struct ApiKey {
     /// Id of the user or the API key that made it.
     #[serde(default, rename = "creatorID")]
     pub creator_id: Option<String>,
+    /// The only project that it is for; null: all of the team.
+    #[serde(default)]
+    pub project_id: Option<ProjectId>,
 }
 
 /// A new API key: the one time that the key itself is shown.

@@ -119,7 +119,7 @@ impl App {
         name: &str,
         from: &SandboxId,
     ) -> Result<Sandbox, ApiError> {
-        let row = self.find_created(&chat.team, from).await?;
+        let row = self.find_created(&engine::reach(chat), from).await?;
         let mut request = fork_request(&row, &engine::caller(chat), self.limits.longest_timeout());
         request.sandbox.metadata = computers::labels(chat, name);
         let made = self.lifecycle.fork(from, vec![request]).await?.into_iter().next();

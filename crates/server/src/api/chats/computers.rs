@@ -69,6 +69,7 @@ impl App {
     ) -> Result<Sandbox, ApiError> {
         let query = SandboxQuery {
             team: chat.team.clone(),
+            projects: Some(vec![chat.project.clone()]),
             groups: vec![Group::Running, Group::Paused],
             metadata: BTreeMap::from([(CHAT_LABEL.to_owned(), label(chat, name))]),
             text: None,

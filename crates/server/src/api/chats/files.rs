@@ -21,6 +21,7 @@ use super::{App, ChatRef};
 use crate::api::body;
 use crate::api::uploads::{Target, is_form};
 use crate::auth::Caller;
+use crate::chats::engine;
 use crate::chats::event::NewEvent;
 use crate::chats::{Room, describe};
 use crate::error::ApiError;
@@ -107,7 +108,7 @@ impl App {
     pub(super) async fn main_sandbox(&self, chat: &ChatRow) -> Result<Option<SandboxId>, ApiError> {
         let rows = self.store.chat_sandboxes(&chat.id).await?;
         let Some(main) = rows.into_iter().find(|row| row.name == MAIN_SANDBOX) else { return Ok(None) };
-        match self.find_usable(&chat.team, &main.sandbox).await {
+        match self.find_usable(&engine::reach(chat), &main.sandbox).await {
             Ok(_) => Ok(Some(main.sandbox)),
             Err(error) if error.code() == ErrorCode::SandboxNotFound => Ok(None),
             Err(error) => Err(error),
@@ -141,7 +142,7 @@ impl App {
     /// Writes a file into a sandbox, and returns where it is.
     async fn bring(&self, chat: &ChatRow, sandbox: &SandboxId, row: &AttachmentRow) -> Result<String, String> {
         let said = |error: ApiError| error.message().to_owned();
-        let found = self.find_usable(&chat.team, sandbox).await.map_err(said)?;
+        let found = self.find_usable(&engine::reach(chat), sandbox).await.map_err(said)?;
         let entered = self.enter(&found).await.map_err(|error| said(error.into()))?;
         // One that is there stays as it is: it may have been changed since.
         if let Some(path) = &row.path {

@@ -91,8 +91,8 @@ async fn follow(
         });
         first = format!("id: {}\nevent: chat.updated\ndata: {data}\n\n", watcher.cursor());
     }
-    let ended = request.extensions().get::<SessionEnd>().map(|end| end.0.clone());
-    Ok(respond(&app, &id, Streaming { watcher, first, turn: None, until: max_age, ended: ended.unwrap_or_default() }))
+    let ended = request.extensions().get::<SessionEnd>().cloned();
+    Ok(respond(&app, &id, Streaming { watcher, first, turn: None, until: max_age, ended }))
 }
 
 /// The events of a turn, until it ends or waits.
@@ -104,13 +104,7 @@ pub(super) async fn of_turn(
     max_age: Option<Instant>,
 ) -> Result<Response, ApiError> {
     let Some(watcher) = watcher else { return Ok(Json(json!({"chatId": chat})).into_response()) };
-    let streaming = Streaming {
-        watcher,
-        first: String::new(),
-        turn: Some(turn.clone()),
-        until: max_age,
-        ended: CancellationToken::new(),
-    };
+    let streaming = Streaming { watcher, first: String::new(), turn: Some(turn.clone()), until: max_age, ended: None };
     Ok(respond(app, chat, streaming))
 }
 
@@ -127,7 +121,7 @@ struct Streaming {
     /// The turn with which the stream ends.
     turn: Option<TurnId>,
     until: Option<Instant>,
-    ended: CancellationToken,
+    ended: Option<SessionEnd>,
 }
 
 fn respond(app: &Arc<App>, chat: &ChatId, streaming: Streaming) -> Response {
@@ -143,6 +137,14 @@ fn respond(app: &Arc<App>, chat: &ChatId, streaming: Streaming) -> Response {
     response
 }
 
+/// Resolves when what the person may do has ended.
+async fn ended(end: Option<&SessionEnd>) {
+    match end {
+        Some(end) => end.cancelled().await,
+        None => std::future::pending().await,
+    }
+}
+
 fn events(streaming: Streaming, stopping: CancellationToken) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
     stream::unfold(Some((streaming, stopping)), |state| async move {
         let (mut streaming, stopping) = state?;
@@ -156,7 +158,7 @@ fn events(streaming: Streaming, stopping: CancellationToken) -> impl Stream<Item
         let chat = streaming.watcher.room().chat.clone();
         let next = tokio::select! {
             biased;
-            () = streaming.ended.cancelled() => return None,
+            () = ended(streaming.ended.as_ref()) => return None,
             () = stopping.cancelled() => return Some((Ok(end("shutdown", &chat, cursor)), None)),
             () = sleep_until(streaming.until.unwrap_or(forever)) => {
                 return Some((Ok(end("max_age", &chat, cursor)), None));

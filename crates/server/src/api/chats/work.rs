@@ -18,6 +18,7 @@ use url::form_urlencoded;
 use super::App;
 use crate::api::attachments::media;
 use crate::api::content;
+use crate::chats::engine;
 use crate::chats::event::NewEvent;
 use crate::chats::{Work, describe};
 
@@ -172,7 +173,7 @@ impl App {
         path: &str,
         place: Option<&str>,
     ) -> Option<AttachmentRow> {
-        let row = self.find_usable(&chat.team, sandbox).await.ok()?;
+        let row = self.find_usable(&engine::reach(chat), sandbox).await.ok()?;
         let entered = self.enter(&row).await.ok()?;
         let query = form_urlencoded::Serializer::new(String::new()).append_pair("path", path).finish();
         let fetched = content::fetch(entered, &query, &HeaderMap::new()).await.ok()?;

@@ -55,7 +55,7 @@ pub(in crate::api) async fn read_content(
     query: Query,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let row = app.find_usable(&caller.team, &id).await?;
+    let row = app.find_usable(&caller.reach, &id).await?;
     let (path, inline) = (path_of(query.text("path").unwrap_or_default())?, query.flag("inline")?);
     let entered = app.enter(&row).await?;
     let inner = form_urlencoded::Serializer::new(String::new())
@@ -91,7 +91,7 @@ pub(in crate::api) async fn write_content(
     query: Query,
     request: Request<Body>,
 ) -> Result<Json<WrittenFile>, ApiError> {
-    app.find_usable(&caller.team, &id).await?;
+    app.find_usable(&caller.reach, &id).await?;
     let path = path_of(query.text("path").unwrap_or_default())?;
     let expect = precondition(request.headers())?;
     let most = usize::try_from(MAX_EDITED).unwrap_or(usize::MAX);

@@ -45,7 +45,7 @@ pub(in crate::api) enum Unanswered {
 impl App {
     /// The guest of a sandbox of the caller.
     pub(in crate::api) async fn files_of(&self, caller: &Caller, id: &SandboxId) -> Result<FileGuest, ApiError> {
-        let row = self.find_usable(&caller.team, id).await?;
+        let row = self.find_usable(&caller.reach, id).await?;
         let Entered { route, in_flight, .. } = self.enter(&row).await?;
         let place = self.places.take(id).await.ok_or_else(|| {
             ApiError::new(ErrorCode::ServiceUnavailable, "Too many requests use this sandbox now; try again")

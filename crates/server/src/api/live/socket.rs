@@ -151,9 +151,9 @@ impl Session<'_> {
         self.caller.require(topic.needs())?;
         let (mut followed, mut watched) = (None, None);
         match &topic {
-            Topic::Sandbox(id) => drop(self.app.find_sandbox(&self.team, id).await?),
+            Topic::Sandbox(id) => drop(self.app.find_sandbox(&self.caller.reach, id).await?),
             Topic::Build { template, build } => {
-                let build = self.app.find_build(&self.team, template, build.as_str()).await?.id;
+                let build = self.app.find_build(&self.caller.reach, template, build.as_str()).await?.id;
                 followed = Some(Followed {
                     build,
                     next: after.and_then(|after| u32::try_from(after).ok()).unwrap_or_default(),
@@ -161,11 +161,11 @@ impl Session<'_> {
                 });
             }
             Topic::Service(id) => {
-                if self.app.services.get(&self.team, id).is_none() {
-                    return Err(Refusal::Say("there is no such service".to_owned()));
-                }
+                let unknown = || Refusal::Say("there is no such service".to_owned());
+                let sandbox = self.app.services.get(&self.team, id).ok_or_else(unknown)?.sandbox.clone();
+                self.app.find_sandbox(&self.caller.reach, &sandbox).await.map_err(|_| unknown())?;
             }
-            Topic::Chat(id) => watched = Some(watch(&self.app, &self.team, id, after).await?),
+            Topic::Chat(id) => watched = Some(watch(&self.app, &self.caller, id, after).await?),
             Topic::Sandboxes | Topic::Templates | Topic::Chats | Topic::Server => {}
         }
         let reports = topic == Topic::Server;
@@ -269,9 +269,8 @@ impl Session<'_> {
 }
 
 /// Watches a chat of the team.
-async fn watch(app: &App, team: &TeamId, id: &ChatId, after: Option<u64>) -> Result<Watcher, Refusal> {
-    let chat = app.store.chat(id).await.map_err(ApiError::from)?.filter(|chat| chat.team == *team);
-    let chat = chat.ok_or_else(|| Refusal::Say("there is no such chat".to_owned()))?;
+async fn watch(app: &App, caller: &Caller, id: &ChatId, after: Option<u64>) -> Result<Watcher, Refusal> {
+    let chat = app.find_chat(caller, id).await.map_err(|_| Refusal::Say("there is no such chat".to_owned()))?;
     Ok(app.chats.room(&chat).watch(after).await.map_err(ApiError::from)?)
 }
 

@@ -25,7 +25,7 @@ impl App {
     pub(crate) async fn find_service(&self, caller: &Caller, id: &ServiceId) -> Result<(Row, Sandbox), ApiError> {
         let row = self.store.service(id).await?.filter(|row| row.team == caller.team && !row.removed);
         let row = row.ok_or_else(|| no_service(id.as_str()))?;
-        let sandbox = self.find_sandbox(&caller.team, &row.sandbox).await?;
+        let sandbox = self.find_sandbox(&caller.reach, &row.sandbox).await?;
         Ok((row, sandbox))
     }
 
@@ -63,8 +63,8 @@ impl App {
         base: Option<&Base>,
     ) -> Result<Service, ApiError> {
         let keep_access = new.access.is_none();
-        let row = new_service::row(caller, sandbox, new)?;
-        let found = self.find_usable(&caller.team, sandbox).await?;
+        let found = self.find_usable(&caller.reach, sandbox).await?;
+        let row = new_service::row(caller, &found, new)?;
         let entered = self.enter(&found).await?;
         if let Some(port) = row.port {
             self.services.check_port(&entered.route, &row.name, port).await?;
@@ -91,7 +91,7 @@ impl App {
         base: Option<&Base>,
     ) -> Result<Service, ApiError> {
         let (row, _) = self.find_live_service(caller, id).await?;
-        let sandbox = self.find_usable(&caller.team, &row.sandbox).await?;
+        let sandbox = self.find_usable(&caller.reach, &row.sandbox).await?;
         let entered = self.enter(&sandbox).await?;
         let task = {
             let (app, id) = (Arc::clone(self), id.clone());

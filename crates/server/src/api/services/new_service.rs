@@ -1,10 +1,10 @@
 //! Checks what is asked of a service.
 
-use cabana_store::{Service, ServiceSettings};
+use cabana_store::{Sandbox, Service, ServiceSettings};
+use cabana_types::ServiceId;
 use cabana_types::routing::GUEST_PORT;
 use cabana_types::service::{Access, MAX_COMMAND, MAX_NAME, is_name, is_slug};
 use cabana_types::wire::{NewService, ServiceUpdate};
-use cabana_types::{SandboxId, ServiceId};
 use jiff::Timestamp;
 
 use crate::api::new_sandbox::{check_environment, check_map};
@@ -15,7 +15,7 @@ const DEFAULT_NAME: &str = "web";
 const MAX_PATH: usize = 4096;
 
 /// The row of a new service.
-pub(super) fn row(caller: &Caller, sandbox: &SandboxId, new: NewService) -> Result<Service, ApiError> {
+pub(super) fn row(caller: &Caller, sandbox: &Sandbox, new: NewService) -> Result<Service, ApiError> {
     let name = new.name.unwrap_or_else(|| DEFAULT_NAME.to_owned());
     if !is_name(&name) {
         let text = format!(
@@ -52,8 +52,9 @@ pub(super) fn row(caller: &Caller, sandbox: &SandboxId, new: NewService) -> Resu
     let now = Timestamp::now();
     Ok(Service {
         id: ServiceId::from_random(rand::random()),
-        team: caller.team.clone(),
-        sandbox: sandbox.clone(),
+        team: sandbox.team.clone(),
+        project: sandbox.project.clone(),
+        sandbox: sandbox.id.clone(),
         name,
         command: new.command,
         cwd: new.cwd,

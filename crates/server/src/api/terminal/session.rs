@@ -65,7 +65,7 @@ struct Session {
 }
 
 async fn open(app: &Arc<App>, caller: &Caller, id: &SandboxId, wanted: Wanted) -> Result<Session, Ending> {
-    let row = app.find_usable(&caller.team, id).await?;
+    let row = app.find_usable(&caller.reach, id).await?;
     let entered = app.enter(&row).await?;
     let (route, in_flight) = (entered.route, entered.in_flight);
     let visit = app.terminals.visit(id);

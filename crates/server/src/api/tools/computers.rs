@@ -41,9 +41,9 @@ impl SandboxComputers {
     pub(super) async fn row(&self, named: &str) -> Result<Sandbox, ComputerError> {
         if let Ok(id) = named.parse::<SandboxId>()
             && let Some(row) = self.app.store.sandbox(&id).await.map_err(|error| failed(error.into()))?
-            && row.team == self.caller.team
+            && self.caller.reach.sees(&row.team, &row.project)
         {
-            return self.app.find_created(&self.caller.team, &id).await.map_err(failed);
+            return self.app.find_created(&self.caller.reach, &id).await.map_err(failed);
         }
         self.by_metadata(NAME, named).await?.ok_or_else(|| {
             let named: String = named.chars().take(64).collect();
@@ -55,6 +55,7 @@ impl SandboxComputers {
     pub(super) async fn by_metadata(&self, name: &str, value: &str) -> Result<Option<Sandbox>, ComputerError> {
         let query = SandboxQuery {
             team: self.caller.team.clone(),
+            projects: self.caller.reach.filter(),
             groups: vec![Group::Running, Group::Paused],
             metadata: BTreeMap::from([(name.to_owned(), value.to_owned())]),
             text: None,
@@ -100,7 +101,7 @@ impl Computers for SandboxComputers {
     async fn open(&self, sandbox: Option<&str>) -> Result<Arc<dyn Computer>, ComputerError> {
         let row = match (sandbox.filter(|name| *name != "main"), &self.default) {
             (Some(named), _) => self.row(named).await?,
-            (None, Some(id)) => self.app.find_usable(&self.caller.team, id).await.map_err(failed)?,
+            (None, Some(id)) => self.app.find_usable(&self.caller.reach, id).await.map_err(failed)?,
             (None, None) => {
                 self.require(Permission::SandboxesWrite)?;
                 lifecycle::own_sandbox(self).await?

@@ -8,7 +8,7 @@ use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cabana_agent::computer::{Link, NewLink};
-use cabana_types::{ErrorCode, SandboxId, Secret};
+use cabana_types::{ErrorCode, Permissions, SandboxId, Secret};
 use hmac::{Hmac, Mac};
 use http::HeaderMap;
 use jiff::Timestamp;
@@ -19,6 +19,7 @@ use crate::api::App;
 use crate::api::content::{self, FetchError};
 use crate::api::query::Query;
 use crate::api::sandbox_ref::SandboxRef;
+use crate::auth::Reach;
 use crate::error::ApiError;
 use crate::tools::DownloadLinks;
 
@@ -94,7 +95,8 @@ pub(crate) async fn download(
 ) -> Result<Response, ApiError> {
     let file = check(&app.upload_key, &id, &query)?;
     let row = app.store.sandbox(&id).await?.ok_or_else(|| ApiError::no_sandbox(id.as_str()))?;
-    let row = app.find_usable(&row.team, &id).await?;
+    let reach = Reach::project(row.team, row.project, Permissions::NONE);
+    let row = app.find_usable(&reach, &id).await?;
     let entered = app.enter(&row).await?;
     let inner = form_urlencoded::Serializer::new(String::new())
         .append_pair("path", file.path)

@@ -119,6 +119,7 @@ async fn list(computers: &SandboxComputers, given: List) -> Result<LifecycleDone
     };
     let query = SandboxQuery {
         team: computers.caller.team.clone(),
+        projects: computers.caller.reach.filter(),
         groups,
         metadata: BTreeMap::new(),
         text: None,
