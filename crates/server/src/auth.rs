@@ -16,7 +16,7 @@ use cabana_edge::ClientAddress;
 use cabana_types::{ActorId, ErrorCode, KeyId, Permission, Permissions, Secret, TeamId};
 use http::Request;
 
-use crate::api::App;
+use crate::api::{App, Trail};
 use crate::error::{ApiError, short};
 use crate::live::session_end::SessionEnd;
 pub(crate) use keys::NewKey;
@@ -85,13 +85,27 @@ pub async fn require_caller(
 ) -> Result<Response, ApiError> {
     let caller = authenticate(&app, &request);
     app.rates.check(&caller, request.extensions().get())?;
-    let caller = caller?;
+    let caller = match caller {
+        Ok(caller) => caller,
+        Err(error) => return Err(refused_key(&app, &request, error).await),
+    };
+    if let Some(trail) = request.extensions().get::<Trail>() {
+        trail.by(&caller);
+    }
     authorize(&caller, &request)?;
     if let Some(session) = &caller.session {
         request.extensions_mut().insert(SessionEnd(session.ended.clone()));
     }
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
+}
+
+/// Records the use of a key that has expired or is for other networks.
+async fn refused_key(app: &App, request: &Request<Body>, error: ApiError) -> ApiError {
+    match keys::key_in(request.headers()).and_then(|key| app.keys.owner(key)) {
+        Some((team, key)) => app.record_refused_key(request, team, &key, error).await,
+        None => error,
+    }
 }
 
 /// Refuses a caller who may not use a route, and routes that nobody has decided about.

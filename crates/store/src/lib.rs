@@ -8,6 +8,7 @@
 pub mod activity;
 pub mod agent;
 pub mod attachment;
+pub mod audit;
 pub mod build;
 pub mod build_log;
 pub mod cache;
@@ -50,6 +51,7 @@ mod writer;
 
 pub use agent::{AgentPut, AgentRow};
 pub use attachment::AttachmentRow;
+pub use audit::{AuditQuery, NewAuditEntry, Pruned};
 pub use build::{Build, BuildLimits, BuildRequest, BuildStatus, BuildTarget};
 pub use build_log::{BuildLine, BuildLogQuery, LogLevel};
 pub use cache::{CacheKey, CacheKind};

@@ -34,6 +34,7 @@ const MIGRATIONS: &[(&str, &str, &str)] = &migrations![
     "0017" "service_versions",
     "0018" "quotas",
     "0019" "roles",
+    "0020" "audit",
 ];
 
 pub(crate) fn migrator() -> Migrator {

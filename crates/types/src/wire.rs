@@ -3,6 +3,7 @@
 mod account;
 mod agent;
 mod attachment;
+mod audit;
 mod build;
 mod chat;
 mod doctor;
@@ -29,6 +30,7 @@ use crate::ErrorCode;
 pub use account::{ListedSession, Person, SessionInfo, SessionTeam, SignInCode, SignInRequest, WelcomeRequest};
 pub use agent::{Agent, AgentUpdate, Model, ModelPage, ModelProvider, NewAgent, NewModelProvider};
 pub use attachment::{Attachment, AttachmentPage, SyncRequest};
+pub use audit::{AuditPage, AuditPrune, AuditPruned};
 pub use build::{
     BuildInfo, BuildLogEntry, BuildLogPage, BuildReason, BuildStart, FileUpload, NewTemplate, RegistryCredentials,
     RequestedBuild, TemplateStep,

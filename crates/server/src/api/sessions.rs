@@ -17,7 +17,7 @@ use http::{Request, StatusCode};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{App, body};
+use super::{App, Trail, body};
 use crate::auth::{Caller, FIRST_TEAM, OwnOrigin, check_sign_in};
 use crate::error::{ApiError, short};
 
@@ -36,9 +36,10 @@ pub(super) fn public_routes() -> OpenApiRouter<Arc<App>> {
 }
 
 /// Sign in with the code of a link that `cabana login` printed. It is valid once, for ten minutes.
-#[utoipa::path(post, path = "/auth/welcome", tag = "sessions", security(()), request_body = WelcomeRequest,
+#[utoipa::path(post, path = "/auth/welcome", operation_id = "sign_in_by_link", tag = "sessions", security(()), request_body = WelcomeRequest,
     responses((status = 200, description = "Signed in; the session is in the cookie", body = SessionInfo)))]
 pub(super) async fn welcome(State(app): State<Arc<App>>, request: Request<Body>) -> Result<Response, ApiError> {
+    let trail = Trail::of(&request);
     let (own, client, request) = begin(&app, request)?;
     let WelcomeRequest { code } = body::parse(&body::bytes(request, MAX_API_BODY_BYTES).await?)?;
     let team = FIRST_TEAM.parse().map_err(|_| ApiError::invalid("There is no team"))?;
@@ -46,16 +47,20 @@ pub(super) async fn welcome(State(app): State<Arc<App>>, request: Request<Body>)
         let app = Arc::clone(&app);
         async move { app.accounts.sign_in_by_code(code.expose(), team, client).await }
     };
-    finish(&app, &own, task).await
+    finish(&app, &own, &trail, task).await
 }
 
 /// Sign in with an API key. The session acts for the key's team and ends when the key is deleted.
 #[utoipa::path(post, path = "/auth/sign-in", tag = "sessions", security(()), request_body = SignInRequest,
     responses((status = 200, description = "Signed in; the session is in the cookie", body = SessionInfo)))]
 pub(super) async fn sign_in(State(app): State<Arc<App>>, request: Request<Body>) -> Result<Response, ApiError> {
+    let trail = Trail::of(&request);
     let (own, client, request) = begin(&app, request)?;
     let SignInRequest { api_key } = body::parse(&body::bytes(request, MAX_API_BODY_BYTES).await?)?;
     let address = client.address.as_ref().and_then(|address| address.parse().ok());
+    if let Some((team, key)) = app.keys.owner(api_key.expose()) {
+        trail.by_key(team, &key);
+    }
     let known = app.keys.known(api_key.expose(), address)?.ok_or_else(|| {
         ApiError::new(ErrorCode::Unauthorized, "The API key is not valid on this server; check that it is complete")
     })?;
@@ -64,7 +69,7 @@ pub(super) async fn sign_in(State(app): State<Arc<App>>, request: Request<Body>)
         let (key, team, until) = (known.id.clone(), known.team.clone(), known.expires_at);
         async move { app.accounts.sign_in_by_key(key, team, until, client).await }
     };
-    finish(&app, &own, task).await
+    finish(&app, &own, &trail, task).await
 }
 
 /// Who is signed in.
@@ -181,9 +186,11 @@ fn begin(app: &App, request: Request<Body>) -> Result<(OwnOrigin, Client, Reques
 async fn finish(
     app: &App,
     own: &OwnOrigin,
+    trail: &Trail,
     task: impl Future<Output = Result<SignedIn, SignInError>> + Send + 'static,
 ) -> Result<Response, ApiError> {
     let signed_in = app.run_to_end(task).await.unwrap_or(Err(cabana_store::Error::Closed.into()))?;
+    trail.by_session(&signed_in.session);
     let mut response = Json(app.described(&signed_in.session).await?).into_response();
     response.headers_mut().extend(own.cookie(&signed_in.token).map(|cookie| (SET_COOKIE, cookie)));
     Ok(response)
