@@ -4,6 +4,7 @@
 
 mod agents;
 mod api;
+mod audit;
 mod chats;
 mod command;
 mod error;
@@ -24,6 +25,7 @@ mod webhooks;
 
 pub use agents::NewProvider;
 pub use api::Client;
+pub use audit::AuditList;
 pub use cabana_http::Trust;
 pub use chats::{ChatEvent, ChatList, ChatStream};
 pub use command::{Command, CommandEvent, PtySize, Signal, StartCommand, StdinSink};

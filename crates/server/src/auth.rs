@@ -87,7 +87,13 @@ pub async fn require_caller(
     app.rates.check(&caller, request.extensions().get())?;
     let caller = match caller {
         Ok(caller) => caller,
-        Err(error) => return Err(refused_key(&app, &request, error).await),
+        Err(error) => {
+            let owner = keys::key_in(request.headers()).and_then(|key| app.keys.owner(key));
+            if let Some(entry) = owner.map(|owner| Trail::refused_key(&request, owner, &error)) {
+                app.record_refused_key(entry).await;
+            }
+            return Err(error);
+        }
     };
     if let Some(trail) = request.extensions().get::<Trail>() {
         trail.by(&caller);
@@ -98,14 +104,6 @@ pub async fn require_caller(
     }
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
-}
-
-/// Records the use of a key that has expired or is for other networks.
-async fn refused_key(app: &App, request: &Request<Body>, error: ApiError) -> ApiError {
-    match keys::key_in(request.headers()).and_then(|key| app.keys.owner(key)) {
-        Some((team, key)) => app.record_refused_key(request, team, &key, error).await,
-        None => error,
-    }
 }
 
 /// Refuses a caller who may not use a route, and routes that nobody has decided about.

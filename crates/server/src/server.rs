@@ -25,9 +25,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{self, App};
 use crate::assets::{Assets, NoAssets};
+use crate::audit::keep_pruning;
 use crate::auth::{KeyRates, Keys};
 use crate::builds::Builds;
-use crate::audit::keep_pruning;
 use crate::chats::Chats;
 use crate::chats::blobs::Blobs;
 use crate::chats::models::Models;

@@ -62,7 +62,10 @@ pub(super) fn describe(document: &mut OpenApi) {
             "DELETE" => HttpMethod::Delete,
             _ => HttpMethod::Post,
         };
-        let mut operation = OperationBuilder::new().operation_id(Some(*id)).tag("later").summary(Some(format!("{what}. Not available yet.")));
+        let mut operation = OperationBuilder::new()
+            .operation_id(Some(*id))
+            .tag("later")
+            .summary(Some(format!("{what}. Not available yet.")));
         for name in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
             let parameter = ParameterBuilder::new()
                 .name(name)

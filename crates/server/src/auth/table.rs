@@ -1,8 +1,8 @@
 //! The authorization table: what every route needs. A route without an entry is refused.
 
 use cabana_types::Permission::{
-    self, Admin, AuditRead, Chats, Keys, SandboxesRead, SandboxesWrite, ServicesPublish, TemplatesRead, TemplatesWrite, Tools,
-    UsageRead,
+    self, Admin, AuditRead, Chats, Keys, SandboxesRead, SandboxesWrite, ServicesPublish, TemplatesRead, TemplatesWrite,
+    Tools, UsageRead,
 };
 use http::Method;
 

@@ -82,7 +82,10 @@ async fn entries_are_a_chain_for_each_team() {
 async fn filters_and_pages() {
     let database = TestDatabase::new();
     let store = filled(&database, 9).await;
-    store.record(NewAuditEntry { result: AuditResult::Refused, action: "kill_sandbox".into(), ..act(10) }).await.expect("x");
+    store
+        .record(NewAuditEntry { result: AuditResult::Refused, action: "kill_sandbox".into(), ..act(10) })
+        .await
+        .expect("x");
     assert_eq!(numbers(&store, &AuditQuery { actor: Some("actor0".into()), ..query() }).await, [9, 6, 3]);
     assert_eq!(numbers(&store, &AuditQuery { target: Some("i4".into()), ..query() }).await, [4]);
     assert_eq!(numbers(&store, &AuditQuery { action: Some("kill_sandbox".into()), ..query() }).await, [10]);
@@ -177,7 +180,10 @@ async fn pruning_keeps_the_chain_verifiable() {
     .await
     .expect("tamper");
     let problems = store.verify_audit(Some(&team().id)).await.expect("verify").problems;
-    assert_eq!(problems.iter().map(|problem| (problem.seq, problem.kind)).collect::<Vec<_>>(), [(4, ProblemKind::Missing)]);
+    assert_eq!(
+        problems.iter().map(|problem| (problem.seq, problem.kind)).collect::<Vec<_>>(),
+        [(4, ProblemKind::Missing)]
+    );
 }
 
 #[tokio::test]

@@ -145,7 +145,8 @@ impl Chains {
                     let (seq, kind, message) = missing(last + 1, expected.last_seq);
                     self.problem(team.clone(), seq, kind, message);
                 } else if (expected.last_seq, expected.last_hash) != progress.last {
-                    let text = format!("entry {last} is not the one that the log ends with (entry {})", expected.last_seq);
+                    let text =
+                        format!("entry {last} is not the one that the log ends with (entry {})", expected.last_seq);
                     self.problem(team.clone(), last, ProblemKind::Unlinked, text);
                 }
                 // The entry that says so is in the chain, so the place cannot be moved without changing that entry.
@@ -168,7 +169,8 @@ impl Chains {
 }
 
 fn missing(from: u64, to: u64) -> (u64, ProblemKind, String) {
-    let text = if from == to { format!("entry {from} is missing") } else { format!("entries {from} to {to} are missing") };
+    let text =
+        if from == to { format!("entry {from} is missing") } else { format!("entries {from} to {to} are missing") };
     (from, ProblemKind::Missing, text)
 }
 

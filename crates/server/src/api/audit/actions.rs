@@ -66,6 +66,9 @@ mod tests {
         assert_eq!(action(&Method::POST, "/sandboxes"), Some("create_sandbox"));
         assert_eq!(action(&Method::POST, "/v2/sandboxes"), Some("create_sandbox"));
         assert_eq!(action(&Method::POST, "/nothing"), None);
-        assert_eq!((without_version("a_v12"), without_version("get_voice"), without_version("x")), ("a", "get_voice", "x"));
+        assert_eq!(
+            (without_version("a_v12"), without_version("get_voice"), without_version("x")),
+            ("a", "get_voice", "x")
+        );
     }
 }

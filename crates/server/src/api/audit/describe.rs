@@ -77,8 +77,7 @@ fn in_answer(answer: &Value) -> BTreeMap<String, String> {
     let mut details = BTreeMap::new();
     let items: &[Value] = answer.as_array().map_or(std::slice::from_ref(answer), Vec::as_slice);
     for (field, name) in ANSWERED {
-        let found: Vec<_> =
-            items.iter().filter_map(|item| item[field].as_str()).take(MAX_IDS).map(plain).collect();
+        let found: Vec<_> = items.iter().filter_map(|item| item[field].as_str()).take(MAX_IDS).map(plain).collect();
         if !found.is_empty() {
             details.insert(name.to_owned(), found.join(" "));
         }
@@ -93,7 +92,10 @@ fn in_answer(answer: &Value) -> BTreeMap<String, String> {
 
 /// The id of what was made, of all that an answer has named.
 pub(super) fn made(details: &BTreeMap<String, String>) -> Option<&String> {
-    let names = ANSWERED.iter().map(|(_, name)| *name).filter(|name| name.ends_with("ID") || name.ends_with("Id") || *name == "id");
+    let names = ANSWERED
+        .iter()
+        .map(|(_, name)| *name)
+        .filter(|name| name.ends_with("ID") || name.ends_with("Id") || *name == "id");
     let first = if details.contains_key("id") { Some("id") } else { None };
     first.into_iter().chain(names).find_map(|name| details.get(name))
 }

@@ -20,8 +20,7 @@ use crate::error::{ApiError, short};
 
 /// Entries that are read at once.
 const BATCH: u32 = 500;
-const COLUMNS: &str =
-    "team,seq,at,actor,action,target,address,result,status,details,previousHash,hash\r\n";
+const COLUMNS: &str = "team,seq,at,actor,action,target,address,result,status,details,previousHash,hash\r\n";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
@@ -70,7 +69,8 @@ pub(super) async fn answer(app: Arc<App>, team: Option<TeamId>, query: &Query) -
         Format::Csv => ("text/csv; charset=utf-8; header=present", "csv"),
     };
     let name = format!("attachment; filename=\"audit-{}.{ending}\"", Timestamp::now().strftime("%Y-%m-%d"));
-    let headers = [(CONTENT_TYPE, kind.to_owned()), (CONTENT_DISPOSITION, name), (X_CONTENT_TYPE_OPTIONS, "nosniff".into())];
+    let headers =
+        [(CONTENT_TYPE, kind.to_owned()), (CONTENT_DISPOSITION, name), (X_CONTENT_TYPE_OPTIONS, "nosniff".into())];
     Ok((headers, body).into_response())
 }
 
@@ -87,10 +87,12 @@ impl Export {
                 return Ok(None);
             }
             let read = self.app.store.audit(&self.query).await;
-            let rows = read.inspect_err(|error| tracing::warn!(error = chain(error), "an export of the audit log broke off"))?;
+            let rows =
+                read.inspect_err(|error| tracing::warn!(error = chain(error), "an export of the audit log broke off"))?;
             self.over = rows.len() < BATCH as usize;
             self.query.after = rows.last().map(|(place, _)| *place).or(self.query.after);
-            let lines: String = rows.iter().filter(|(_, entry)| self.has(entry)).map(|(_, entry)| self.line(entry)).collect();
+            let lines: String =
+                rows.iter().filter(|(_, entry)| self.has(entry)).map(|(_, entry)| self.line(entry)).collect();
             self.ready.push_back(Bytes::from(lines));
         }
     }

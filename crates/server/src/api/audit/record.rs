@@ -84,11 +84,7 @@ impl Pending {
     }
 
     /// The entry, once; none if there is nobody to name and nothing was tried.
-    fn entry(
-        &mut self,
-        answer: Option<StatusCode>,
-        answered: BTreeMap<String, String>,
-    ) -> Option<NewAuditEntry> {
+    fn entry(&mut self, answer: Option<StatusCode>, answered: BTreeMap<String, String>) -> Option<NewAuditEntry> {
         let mut act = self.act.take()?;
         let notes = self.trail.notes().clone();
         let is_sign_in = self.route.starts_with("/auth/sign-in") || self.route.starts_with("/auth/welcome");
@@ -134,18 +130,16 @@ impl Drop for Pending {
     }
 }
 
-impl App {
-    /// Records that a key was used that has expired or is for other networks. Returns the error that the client gets.
-    pub(crate) async fn record_refused_key(
-        &self,
+impl Trail {
+    /// The entry for the use of a key that has expired or is for other networks.
+    pub(crate) fn refused_key(
         request: &Request<Body>,
-        team: TeamId,
-        key: &KeyId,
-        error: ApiError,
-    ) -> ApiError {
+        (team, key): (TeamId, KeyId),
+        error: &ApiError,
+    ) -> NewAuditEntry {
         let mut details: BTreeMap<_, _> = describe::of_headers(request.headers()).into_iter().collect();
         details.insert("error".into(), error.code().to_string());
-        let entry = NewAuditEntry {
+        NewAuditEntry {
             team: Some(team),
             at: Timestamp::now(),
             actor: Some(key.to_string()),
@@ -155,12 +149,17 @@ impl App {
             result: AuditResult::Refused,
             status: status(error.code()).as_u16(),
             details,
-        };
+        }
+    }
+}
+
+impl App {
+    /// Records a request that was refused before its route was reached.
+    pub(crate) async fn record_refused_key(&self, entry: NewAuditEntry) {
         let store = self.store.clone();
         if let Some(Err(failed)) = self.run_to_end(async move { store.record(entry).await }).await {
             tracing::error!(error = chain(&failed), "could not record the use of a refused key in the audit log");
         }
-        error
     }
 }
 
