@@ -17,6 +17,7 @@ mod quotas;
 mod sandbox;
 mod secrets;
 mod services;
+mod shares;
 mod sse;
 mod templates;
 mod tools;

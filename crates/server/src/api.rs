@@ -44,6 +44,7 @@ mod secrets;
 mod server;
 mod services;
 mod sessions;
+mod shares;
 mod snapshots;
 mod sqlite;
 mod tags;
@@ -284,6 +285,7 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .merge(ports::routes())
         .merge(secrets::routes())
         .merge(services::routes())
+        .merge(shares::routes())
         .merge(sqlite::routes())
         .merge(tools::routes())
         .merge(mcp::routes())

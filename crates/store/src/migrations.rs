@@ -35,6 +35,7 @@ const MIGRATIONS: &[(&str, &str, &str)] = &migrations![
     "0018" "quotas",
     "0019" "roles",
     "0020" "audit",
+    "0021" "shares",
 ];
 
 pub(crate) fn migrator() -> Migrator {

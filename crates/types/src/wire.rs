@@ -15,6 +15,7 @@ mod record;
 mod sandbox;
 mod secret;
 mod service;
+mod share;
 mod sqlite;
 mod tag;
 mod team;
@@ -68,6 +69,7 @@ pub use service::{
     NewService, NewServiceLink, OpenService, OpenedService, Service, ServiceLink, ServiceLogEnd, ServiceLogLines,
     ServiceUpdate,
 };
+pub use share::{ChatShare, NewChatShare};
 pub use sqlite::{SqliteQuery, SqliteResult};
 pub use tag::{
     AssignTags, AssignedTags, RemoveTags, TagAssignment, TagAssignmentPage, TagCount, TagExists, TagGroup,

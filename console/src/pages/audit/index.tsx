@@ -103,7 +103,15 @@ function Row({ entry, name, isOpen, onToggle, filters }: RowProps) {
   );
 }
 
-function Entries({ entries, names, filters }: { entries: AuditEntry[]; names: Record<string, string>; filters: Filters }) {
+function Entries({
+  entries,
+  names,
+  filters,
+}: {
+  entries: AuditEntry[];
+  names: Record<string, string>;
+  filters: Filters;
+}) {
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
   function toggle(key: string): void {
     const next = new Set(open);
@@ -140,7 +148,11 @@ function Bar({ filters, operator }: { filters: Filters; operator: boolean }) {
   const options = (words: Record<string, string>) => Object.entries(words).map(([id, label]) => ({ id, label }));
   return (
     <FilterBar>
-      <FilterSearch label={strings.search} value={filters.get('action')} onChange={(text) => filters.set('action', text)} />
+      <FilterSearch
+        label={strings.search}
+        value={filters.get('action')}
+        onChange={(text) => filters.set('action', text)}
+      />
       {operator && (
         <FilterMenu
           label={strings.scope}

@@ -1,6 +1,6 @@
 //! Files for chats. They are uploaded before a chat or a sandbox exists, and are hostile: no browser takes one for a page of this origin.
 
-mod content;
+pub(super) mod content;
 pub(super) mod media;
 mod receive;
 

@@ -216,6 +216,8 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("POST", "/chats/{chatID}/fork", one(Chats)),
     ("GET POST", "/chats/{chatID}/messages", one(Chats)),
     ("GET", "/chats/{chatID}/resume", one(Chats)),
+    ("GET POST", "/chats/{chatID}/shares", one(Chats)),
+    ("DELETE", "/chats/{chatID}/shares/{shareID}", one(Chats)),
     ("POST", "/chats/{chatID}/sandboxes", one(Chats)),
     ("DELETE", "/chats/{chatID}/sandboxes/{name}", one(Chats)),
     ("POST", "/chats/{chatID}/tool-results", one(Chats)),
