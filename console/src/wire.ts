@@ -402,6 +402,24 @@ export interface ChatSandbox {
   state: string;
 }
 
+/** A link by which anyone can read a chat until it expires or is revoked. */
+export interface ChatShare {
+  chatId: ChatId;
+  createdAt: string;
+  /** Id of who made it. */
+  createdBy: string | null;
+  expiresAt: string;
+  id: GrantId;
+  lastOpenedAt: string | null;
+  live: boolean;
+  /** How often the page was opened. */
+  opened: number;
+  revokedAt: string | null;
+  toolDetails: boolean;
+  /** The address; only in the answer that made it, since only its hash is stored. */
+  url?: string | null;
+}
+
 /** What a chat does. */
 export type ChatStatus = 'idle' | 'running' | 'waiting' | 'failed';
 
@@ -623,6 +641,7 @@ export type ErrorCode =
   | 'quota_exceeded'
   | 'team_not_found'
   | 'plan_not_found'
+  | 'share_not_found'
   | 'plan_conflict'
   | 'rate_limited'
   | 'key_not_found'
@@ -1138,6 +1157,16 @@ export interface NewChatSandbox {
   name: string;
   role?: SandboxRole;
   template?: string | null;
+}
+
+/** Body of `POST /chats/{id}/shares`. */
+export interface NewChatShare {
+  /** 30 days if omitted, at most a year. */
+  expiresInSeconds?: number | null;
+  /** Whether messages that come later are shown too; otherwise it ends with the last message that there is. */
+  live?: boolean;
+  /** Whether arguments and output of tools are shown; otherwise only what they are called. */
+  toolDetails?: boolean;
 }
 
 /** Body of `POST /sandboxes/{sandboxID}/files/directories`. */

@@ -1,4 +1,6 @@
 // Chats, their files, agents and models.
+
+import type { ChatShare, NewChatShare } from '../wire';
 import type {
   Agent,
   Attachment,
@@ -17,7 +19,6 @@ import type {
   ToolCall,
   Turn,
 } from './chat-types';
-import type { ChatShare, NewChatShare } from '../wire';
 import { endSession, part, request, teamHeaders, url } from './client';
 import { errorOf, networkError } from './error';
 

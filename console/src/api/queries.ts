@@ -1,7 +1,15 @@
 // What react-query caches, under which key. The first part of a key is what the live socket invalidates.
 import { keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { getSession, listSessions } from './auth';
-import { type ChatFilter, listAgents, listAttachments, listChats, listCheckpoints, listModels, listShares } from './chats';
+import {
+  type ChatFilter,
+  listAgents,
+  listAttachments,
+  listChats,
+  listCheckpoints,
+  listModels,
+  listShares,
+} from './chats';
 import { listFiles, listTerminals, statFile } from './files';
 import { listKeys } from './keys';
 import { getQuotas } from './quotas';

@@ -19,6 +19,7 @@ const MAX_TEXT: usize = 200_000;
 const MAX_OUTPUT: usize = 20_000;
 /// Bytes after which a page goes on no more.
 const MAX_PAGE: usize = 4 << 20;
+const MAX_ARTIFACTS: usize = 200;
 /// Seconds after which the page of a live share is loaded again.
 const RELOAD: u32 = 15;
 
@@ -29,7 +30,7 @@ body{background:#191715}}\
 main{max-width:46rem;margin:0 auto;padding:32px 20px 64px}header{border-bottom:1px solid var(--line);padding-bottom:16px}\
 h1{font-size:20px;line-height:28px;margin:0;overflow-wrap:anywhere}.dim{color:var(--dim);font-size:13px;margin:4px 0}\
 article{padding:16px 0;border-bottom:1px solid var(--line);overflow-wrap:anywhere;unicode-bidi:isolate}\
-article h2{font-size:13px;line-height:20px;color:var(--dim);margin:0 0 4px;font-weight:600}\
+h2{font-size:13px;line-height:20px;color:var(--dim);margin:0 0 4px;font-weight:600}\
 .text :is(h1,h2,h3,h4){font-size:16px;line-height:24px;margin:16px 0 4px;color:inherit}\
 .plain{white-space:pre-wrap;margin:0}pre{font:12px/18px ui-monospace,monospace;background:var(--ground);border:1px solid var(--line);\
 border-radius:6px;padding:12px;overflow:auto;max-height:28rem}code{font-family:ui-monospace,monospace;font-size:.92em}\
@@ -78,6 +79,16 @@ impl Content<'_> {
         }
         if self.messages.is_empty() {
             html.push_str("<p class=\"dim\">There is no message yet.</p>");
+        }
+        let mut artifacts = self.artifacts().peekable();
+        if artifacts.peek().is_some() {
+            html.push_str("<section><h2>Artifacts</h2><ul class=\"files\">");
+            for file in artifacts {
+                html.push_str("<li>");
+                self.picture(file, &mut html);
+                html.push_str("</li>");
+            }
+            html.push_str("</ul></section>");
         }
         html.push_str("</main></body></html>");
         html
@@ -128,7 +139,7 @@ impl Content<'_> {
     fn call(&self, call: &CallRow, html: &mut String) {
         let title = escape(&self.scrub.text(&cut(&call.title, 300)));
         // Of a snapshot, what came later is left out.
-        let known = self.share.until.is_none() || call.ended_at.is_some_and(|at| at <= self.share.created_at);
+        let known = call.ended_at.is_some_and(|at| self.is_known(at));
         let word = match call.status {
             CallStatus::Success if known => "Done",
             CallStatus::Error if known => "Failed",
@@ -147,23 +158,6 @@ impl Content<'_> {
         } else {
             let _ = write!(html, "<p class=\"call\">{word}: {title}</p>");
         }
-        let files: Vec<_> = call
-            .attachments
-            .iter()
-            .filter(|_| known)
-            .filter_map(|id| self.files.get(id))
-            .filter(|file| is_given(file))
-            .collect();
-        if files.is_empty() {
-            return;
-        }
-        html.push_str("<ul class=\"files\">");
-        for file in files {
-            html.push_str("<li>");
-            self.picture(file, html);
-            html.push_str("</li>");
-        }
-        html.push_str("</ul>");
     }
 
     /// A picture in its place, or a link that downloads the copy.
@@ -187,17 +181,24 @@ impl Content<'_> {
             Part::Image { attachment_id } | Part::Screenshot { attachment_id, .. } => self.files.get(attachment_id),
             _ => None,
         });
-        let created = self.share.created_at;
-        let known = move |call: &&CallRow| self.share.until.is_none() || call.ended_at.is_some_and(|at| at <= created);
-        let shown = |call: &&CallRow| self.messages.iter().any(|message| message.id == call.message);
-        let made = self.calls.iter().filter(known).filter(shown).flat_map(|call| &call.attachments);
-        pictures.chain(made.filter_map(|id| self.files.get(id)).filter(|file| is_given(file)))
+        pictures.chain(self.artifacts())
     }
-}
 
-/// What a model made; what people uploaded is named, and pictures are shown in the messages that have them.
-fn is_given(file: &AttachmentRow) -> bool {
-    matches!(file.kind, AttachmentKind::Artifact | AttachmentKind::Screenshot)
+    /// What the model made. What people uploaded is named, and pictures are shown in the messages that have them.
+    fn artifacts(&self) -> impl Iterator<Item = &AttachmentRow> {
+        let mut made: Vec<_> = self
+            .files
+            .values()
+            .filter(|file| file.kind == AttachmentKind::Artifact && self.is_known(file.created_at))
+            .collect();
+        made.sort_by(|a, b| a.created_at.cmp(&b.created_at).then_with(|| a.name.cmp(&b.name)));
+        made.into_iter().take(MAX_ARTIFACTS)
+    }
+
+    /// Whether it was there at the shared moment.
+    fn is_known(&self, at: Timestamp) -> bool {
+        self.share.until.is_none() || at <= self.share.created_at
+    }
 }
 
 /// The name of a file on the page: its id is not told.

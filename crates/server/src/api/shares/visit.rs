@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use cabana_store::ChatShareRow;
 use cabana_types::ErrorCode;
-use cabana_types::chat::{MessageStatus, Part};
+use cabana_types::chat::MessageStatus;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
@@ -67,15 +67,9 @@ impl App {
         messages.drain(..messages.len().saturating_sub(MAX_MESSAGES));
         let ids: Vec<_> = messages.iter().map(|message| message.id.clone()).collect();
         let calls = self.store.calls_of(&ids).await?;
-        let pictures = messages.iter().flat_map(|message| &message.content).filter_map(|part| match part {
-            Part::Image { attachment_id } | Part::Screenshot { attachment_id, .. } => Some(attachment_id.clone()),
-            _ => None,
-        });
-        let named: Vec<_> = pictures.chain(calls.iter().flat_map(|call| call.attachments.iter().cloned())).collect();
-        let files = self.store.attachments_by_id(&named).await?;
-        // An id in a message is no proof that the file is this team's.
-        let files: HashMap<_, _> =
-            files.into_iter().filter(|row| row.team == chat.team).map(|row| (row.id.clone(), row)).collect();
+        // An id in a message is no proof that the file is this chat's.
+        let files = self.store.attachments_of(&chat.id).await?;
+        let files: HashMap<_, _> = files.into_iter().map(|row| (row.id.clone(), row)).collect();
         let mut sandboxes: Vec<String> =
             self.store.chat_sandboxes(&chat.id).await?.into_iter().map(|row| row.sandbox.to_string()).collect();
         sandboxes.extend(calls.iter().filter_map(|call| call.sandbox.as_ref().map(ToString::to_string)));
