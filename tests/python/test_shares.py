@@ -107,7 +107,7 @@ def test_what_is_being_written_is_not_in_a_snapshot(chats, model, shared):
     id = made["chat"]["id"]
     visitor, live = shared(id)[1], shared(id, live=True)[1]
     gate.release()
-    assert chats.ended(id) == "complete"
+    assert chats.ended(id, made["turn"]["id"]) == "complete"
     assert "ended" in live.page() and "begun" not in visitor.page()
 
 

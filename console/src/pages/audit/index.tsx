@@ -67,11 +67,11 @@ function Row({ entry, name, isOpen, onToggle, filters }: RowProps) {
             type="button"
             className={`btn quiet sm ${styles.open}`}
             aria-expanded={isOpen}
-            aria-label={strings.details(action)}
             onClick={onToggle}
           >
             {isOpen ? <ChevronDown /> : <ChevronRight />}
             <Time at={entry.at} />
+            <span className="sr">{strings.details(action)}</span>
           </button>
         </td>
         <td title={entry.actor ?? undefined}>

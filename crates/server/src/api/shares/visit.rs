@@ -25,7 +25,7 @@ static MAKING: Semaphore = Semaphore::const_new(4);
 
 /// Nothing runs, nothing is loaded from elsewhere, nobody frames it.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'; base-uri 'none'; form-action 'none'; \
-    frame-ancestors 'none'; sandbox allow-downloads allow-popups allow-popups-to-escape-sandbox";
+    frame-ancestors 'none'";
 
 impl App {
     /// The answer to a request at the host of a share; `None` if there is no such share, or no longer.
