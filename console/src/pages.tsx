@@ -11,6 +11,7 @@ import {
   MessageCircle,
   Monitor,
   MonitorSmartphone,
+  ScrollText,
   Server,
   Webhook,
 } from 'lucide-react';
@@ -85,6 +86,11 @@ export const PAGES: readonly PageEntry[] = [
     path: '/settings/limits',
     component: lazyPart(() => import('./pages/limits')),
     nav: { label: 'Limits', icon: Gauge, letter: 'l', section: 'settings' },
+  },
+  {
+    path: '/settings/audit',
+    component: lazyPart(() => import('./pages/audit')),
+    nav: { label: 'Audit', icon: ScrollText, letter: 'u', section: 'settings' },
   },
   {
     path: '/settings/webhooks',

@@ -162,6 +162,59 @@ export interface AttachmentPage {
   attachments: Attachment[];
 }
 
+/** An entry of the audit log. */
+export interface AuditEntry {
+  /** What was done: the id of an operation in the API's description. */
+  action: string;
+  /** Id of the person or API key; none where nobody was signed in. */
+  actor?: string | null;
+  /** Address of the client. */
+  address?: string | null;
+  /** When the act ended, in microseconds. */
+  at: string;
+  /** Names and ids, the code of an error. Never secrets, never the body of a request. */
+  details?: Record<string, string>;
+  /** SHA-256 of everything above. */
+  hash: AuditHash;
+  /** Hash of the entry before it. */
+  previousHash: AuditHash;
+  result: AuditResult;
+  /** Its number in the chain, from 1, without gaps. */
+  seq: number;
+  /** HTTP status of the answer; 0 without one. */
+  status: number;
+  /** Id of what it was done to. */
+  target?: string | null;
+  teamID?: TeamId | null;
+}
+
+/** A SHA-256, written as 64 hexadecimal digits. */
+export type AuditHash = string;
+
+/** A page of the audit log. */
+export interface AuditPage {
+  /** Entries, newest first. */
+  entries: AuditEntry[];
+  /** Names of actors, by id. Those that are gone have none. */
+  names: Record<string, string>;
+  /** For the next page; none on the last one. */
+  nextCursor?: string | null;
+}
+
+/** Body of `POST /admin/audit/prune`. */
+export interface AuditPrune {
+  /** Entries older than this are removed; at least 30 days ago. */
+  before: string;
+}
+
+/** What was removed. */
+export interface AuditPruned {
+  entries: number;
+}
+
+/** How a request ended. `interrupted`: the client went away before the answer, so the act may be done or not. */
+export type AuditResult = 'ok' | 'refused' | 'failed' | 'interrupted';
+
 /** Who wrote a message. */
 export interface Author {
   userId: UserId;
@@ -287,6 +340,19 @@ export interface CapacityStatus {
   memoryMB: number;
 }
 
+/** Where a chain begins and ends. */
+export interface Chain {
+  /** Its hash. */
+  lastHash: AuditHash;
+  /** Number of the newest entry. */
+  lastSeq: number;
+  /** Its hash. */
+  prunedHash: AuditHash;
+  /** Number of the last entry that was removed because of its age; 0 if none was. */
+  prunedSeq: number;
+  teamID?: TeamId | null;
+}
+
 /** A chat. */
 export interface Chat {
   access: ChatAccess;
@@ -334,6 +400,24 @@ export interface ChatSandbox {
   sandboxId: SandboxId;
   /** As in listings of sandboxes: `running`, `paused`, or `ended`. */
   state: string;
+}
+
+/** A link by which anyone can read a chat until it expires or is revoked. */
+export interface ChatShare {
+  chatId: ChatId;
+  createdAt: string;
+  /** Id of who made it. */
+  createdBy: string | null;
+  expiresAt: string;
+  id: GrantId;
+  lastOpenedAt: string | null;
+  live: boolean;
+  /** How often the page was opened. */
+  opened: number;
+  revokedAt: string | null;
+  toolDetails: boolean;
+  /** The address; only in the answer that made it, since only its hash is stored. */
+  url?: string | null;
 }
 
 /** What a chat does. */
@@ -557,6 +641,7 @@ export type ErrorCode =
   | 'quota_exceeded'
   | 'team_not_found'
   | 'plan_not_found'
+  | 'share_not_found'
   | 'plan_conflict'
   | 'rate_limited'
   | 'key_not_found'
@@ -1074,6 +1159,16 @@ export interface NewChatSandbox {
   template?: string | null;
 }
 
+/** Body of `POST /chats/{id}/shares`. */
+export interface NewChatShare {
+  /** 30 days if omitted, at most a year. */
+  expiresInSeconds?: number | null;
+  /** Whether messages that come later are shown too; otherwise it ends with the last message that there is. */
+  live?: boolean;
+  /** Whether arguments and output of tools are shown; otherwise only what they are called. */
+  toolDetails?: boolean;
+}
+
 /** Body of `POST /sandboxes/{sandboxID}/files/directories`. */
 export interface NewDirectory {
   /** Missing parents are made. */
@@ -1306,6 +1401,7 @@ export type Permission =
   | 'usage:read'
   | 'keys'
   | 'members'
+  | 'audit:read'
   | 'admin';
 
 /** A person. */
@@ -1336,6 +1432,22 @@ export interface PlanSettings {
   /** The plan's id if there is none. */
   name?: string | null;
 }
+
+/** Something that is wrong with a chain. */
+export interface Problem {
+  kind: ProblemKind;
+  /** In words. */
+  message: string;
+  /** Number of the entry. */
+  seq: number;
+  teamID?: TeamId | null;
+}
+
+/**
+ * What is wrong with an entry: its content was `changed`, it is `missing`, it is in another place (`moved`), it
+ * does not follow the one before it (`unlinked`), or it cannot be read (`unreadable`).
+ */
+export type ProblemKind = 'changed' | 'missing' | 'moved' | 'unlinked' | 'unreadable';
 
 /** How a sandbox tried to connect. */
 export type Protocol = 'tcp' | 'udp' | 'other' | 'dns';
@@ -1453,6 +1565,19 @@ export interface RemoveTags {
   name: string;
   /** The tags that it loses. */
   tags: string[];
+}
+
+/** What verifying has found. */
+export interface Report {
+  /**
+   * Where the chains begin and end. Whoever notes an end elsewhere can tell later that nothing before it was
+   * changed.
+   */
+  chains: Chain[];
+  /** Entries that were read. */
+  entries: number;
+  /** What is wrong; at most 100. */
+  problems: Problem[];
 }
 
 /** Response of `POST /v3/templates`: a build that waits for its steps. */

@@ -1,4 +1,6 @@
 // Chats, their files, agents and models.
+
+import type { ChatShare, NewChatShare } from '../wire';
 import type {
   Agent,
   Attachment,
@@ -51,6 +53,14 @@ export const updateChat = (id: string, body: ChatUpdate) => request<Chat>('PATCH
 
 export const deleteChat = (id: string, keepSandbox: boolean) =>
   request<void>('DELETE', at(id), { query: { keepSandbox: keepSandbox || undefined } });
+
+export const listShares = (id: string, signal?: AbortSignal) =>
+  request<ChatShare[]>('GET', at(id, '/shares'), { signal });
+
+/** The answer has the address itself, this once. */
+export const shareChat = (id: string, body: NewChatShare) => request<ChatShare>('POST', at(id, '/shares'), { body });
+
+export const unshareChat = (id: string, share: string) => request<void>('DELETE', at(id, `/shares/${part(share)}`));
 
 export const sendMessage = (id: string, body: NewMessage, key?: string) =>
   request<StartedTurn>('POST', at(id, '/messages'), { body, headers: once(key) });

@@ -1,6 +1,7 @@
 // Everything that pages need of the API: functions, queries, types, and the error.
 export * from '../wire';
 export * from './agents';
+export { type AuditFilter, auditExport, listAudit } from './audit';
 export * from './auth';
 // By name: the same names in `wire` have less exact types.
 export type {

@@ -1,7 +1,15 @@
 // What react-query caches, under which key. The first part of a key is what the live socket invalidates.
 import { keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { getSession, listSessions } from './auth';
-import { type ChatFilter, listAgents, listAttachments, listChats, listCheckpoints, listModels } from './chats';
+import {
+  type ChatFilter,
+  listAgents,
+  listAttachments,
+  listChats,
+  listCheckpoints,
+  listModels,
+  listShares,
+} from './chats';
 import { listFiles, listTerminals, statFile } from './files';
 import { listKeys } from './keys';
 import { getQuotas } from './quotas';
@@ -78,6 +86,9 @@ export const servicesQuery = (sandboxId: string) =>
 
 export const serviceQuery = (id: string) =>
   queryOptions({ queryKey: ['service', id], queryFn: ({ signal }) => getService(id, signal) });
+
+export const sharesQuery = (chatId: string) =>
+  queryOptions({ queryKey: ['chat', chatId, 'shares'], queryFn: ({ signal }) => listShares(chatId, signal) });
 
 export const linksQuery = (serviceId: string) =>
   queryOptions({ queryKey: ['service', serviceId, 'links'], queryFn: ({ signal }) => listLinks(serviceId, signal) });

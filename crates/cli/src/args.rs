@@ -103,6 +103,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Plan(commands::plan::Command),
     #[command(subcommand)]
+    Audit(commands::audit::Command),
+    #[command(subcommand)]
     Secret(commands::secret::Command),
     #[command(subcommand)]
     Tls(commands::tls::Command),

@@ -2,6 +2,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod archive;
+pub(crate) mod audit;
 pub(crate) mod chat;
 pub(crate) mod commit;
 pub(crate) mod completions;
@@ -92,6 +93,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Events(args) => events::run(args, context).await,
         Command::Quota(command) => quota::run(command, context).await,
         Command::Plan(command) => plan::run(command, context).await,
+        Command::Audit(command) => Box::pin(audit::run(command, context)).await,
         Command::Webhooks(command) => webhooks::run(command, context).await,
         Command::Template(command) => template::run(command, context).await,
         Command::Key(command) => key::run(command, context).await,

@@ -87,6 +87,12 @@ impl std::fmt::Debug for FileStream {
 }
 
 impl FileStream {
+    pub(crate) fn of(response: http::Response<ResponseBody>) -> Self {
+        let length = response.headers().get(header::CONTENT_LENGTH);
+        let length = length.and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
+        Self { body: BodyStream::new(response.into_body()), length }
+    }
+
     /// Length in bytes, if the guest announced it.
     pub fn length(&self) -> Option<u64> {
         self.length
@@ -119,10 +125,7 @@ impl SandboxHandle {
         let action = "read the file";
         let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
         let request = self.files_request(Method::GET, path, body)?;
-        let response = within(action, self.http().send(action, request)).await?;
-        let length = response.headers().get(header::CONTENT_LENGTH);
-        let length = length.and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
-        Ok(FileStream { body: BodyStream::new(response.into_body()), length })
+        Ok(FileStream::of(within(action, self.http().send(action, request)).await?))
     }
 
     /// Writes a file from a stream and creates its parent directories. Has no timeout.

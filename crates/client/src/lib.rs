@@ -4,6 +4,7 @@
 
 mod agents;
 mod api;
+mod audit;
 mod chats;
 mod command;
 mod error;
@@ -16,6 +17,7 @@ mod quotas;
 mod sandbox;
 mod secrets;
 mod services;
+mod shares;
 mod sse;
 mod templates;
 mod tools;
@@ -24,6 +26,7 @@ mod webhooks;
 
 pub use agents::NewProvider;
 pub use api::Client;
+pub use audit::AuditList;
 pub use cabana_http::Trust;
 pub use chats::{ChatEvent, ChatList, ChatStream};
 pub use command::{Command, CommandEvent, PtySize, Signal, StartCommand, StdinSink};

@@ -21,7 +21,7 @@ use crate::hold::Hold;
 use crate::hosts::Names;
 use crate::patience::Patience;
 use crate::preview::show::{Call, ended_link};
-use crate::preview::{Preview, Previews, Visitor};
+use crate::preview::{Preview, Previews, SharedRequest, Visitor};
 use crate::response::{ProxyError, is_navigation, is_preflight};
 use crate::signature::{LinkSearch, SignedLink, is_signed_link};
 use crate::upstream::Upstreams;
@@ -156,7 +156,12 @@ impl Edge {
             match previews.named(&label).filter(may_pass) {
                 Some(visitor) => return Ok(self.show(previews, Call::Name(visitor), request).await),
                 // Nothing else has such a name, and pages of the service may still have the browser's trust there.
-                None if is_grant_label(&label) => return Ok(ended_link(&request)),
+                None if is_grant_label(&label) => {
+                    let (method, headers) = (request.method().clone(), request.headers().clone());
+                    let asked = SharedRequest { method, path: request.uri().path().to_owned(), headers };
+                    let ended = ended_link(&request);
+                    return Ok(previews.shared(&label, asked).await.unwrap_or(ended));
+                }
                 None => {}
             }
         }

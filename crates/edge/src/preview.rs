@@ -24,10 +24,12 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use axum::body::Body;
 use bytes::Bytes;
 use cabana_types::service::{Access, HostMode, ServiceState};
 use cabana_types::{GrantId, ProjectId, SandboxId, Secret, ServiceId, TeamId};
 use futures_util::future::BoxFuture;
+use http::{HeaderMap, Method, Response};
 use tokio_util::sync::CancellationToken;
 
 use crate::directory::Route;
@@ -135,6 +137,14 @@ pub struct PreviewAsset {
     pub etag: String,
 }
 
+/// A request to see what is shared.
+#[derive(Debug)]
+pub struct SharedRequest {
+    pub method: Method,
+    pub path: String,
+    pub headers: HeaderMap,
+}
+
 /// What the edge asks about services. Everything that is not a future is answered from memory: some of it is asked for every request.
 pub trait Previews: Send + Sync {
     /// The service at a port of a sandbox.
@@ -166,6 +176,9 @@ pub trait Previews: Send + Sync {
 
     /// What a service does.
     fn status<'a>(&'a self, preview: &'a Preview) -> BoxFuture<'a, ServiceStatus>;
+
+    /// What is shared by the name of a grant that is for no service; `None` if there is nothing, or no longer.
+    fn shared<'a>(&'a self, label: &'a str, request: SharedRequest) -> BoxFuture<'a, Option<Response<Body>>>;
 
     /// `bridge.js` or `capture.js`.
     fn asset(&self, name: &str) -> Option<PreviewAsset>;

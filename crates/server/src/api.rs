@@ -4,6 +4,7 @@ mod account;
 mod admin;
 mod agents;
 mod attachments;
+mod audit;
 mod body;
 mod build_files;
 mod build_logs;
@@ -49,6 +50,7 @@ mod secrets;
 mod server;
 mod services;
 mod sessions;
+mod shares;
 mod snapshots;
 mod sqlite;
 mod tags;
@@ -98,6 +100,7 @@ use crate::telemetry::Telemetry;
 use crate::terminals::Terminals;
 use crate::tools::{Calls, Places};
 use crate::vault::Vault;
+pub(crate) use audit::Trail;
 pub(crate) use events::wire_event;
 pub(crate) use own_address::own_address;
 pub(crate) use sandboxes::{listed_if_shown, name_creators};
@@ -173,6 +176,8 @@ pub struct App {
     pub(crate) places: Arc<Places>,
     /// The server's data directory.
     pub(crate) data_dir: std::path::PathBuf,
+    /// Days for which the audit log is kept; 0 for ever.
+    pub(crate) audit_days: u32,
     /// Bytes of one file that is uploaded to a sandbox.
     pub(crate) max_upload: u64,
     /// Held while the sandbox that a key's MCP clients share is looked for or made.
@@ -286,6 +291,7 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .merge(chats::routes())
         .merge(agents::routes())
         .merge(attachments::routes())
+        .merge(audit::routes())
         .merge(completions::routes())
         .merge(doctor::routes())
         .merge(files::routes())
@@ -293,6 +299,7 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .merge(ports::routes())
         .merge(secrets::routes())
         .merge(services::routes())
+        .merge(shares::routes())
         .merge(sqlite::routes())
         .merge(telemetry::routes())
         .merge(tools::routes())
@@ -324,13 +331,14 @@ fn public() -> OpenApiRouter<Arc<App>> {
 /// The routes with all middleware.
 pub fn router(app: Arc<App>, assets: Arc<dyn Assets>) -> Router {
     let key = axum::middleware::from_fn_with_state(Arc::clone(&app), auth::require_caller);
+    let recorded = axum::middleware::from_fn_with_state(Arc::clone(&app), audit::recorded);
     let (private, _) = private().split_for_parts();
     let (public, _) = public().split_for_parts();
     let console = console::routes(assets, &app);
     let measure = axum::middleware::from_fn_with_state(Arc::clone(&app.telemetry), telemetry::measure);
     // The console has no CORS: no other page may read it.
-    middleware::wrap(unsupported::routes(private).route_layer(key).merge(public).with_state(app).layer(measure))
-        .merge(console)
+    let routes = unsupported::routes(private).route_layer(key).merge(public).route_layer(recorded);
+    middleware::wrap(routes.with_state(app).layer(measure)).merge(console)
 }
 
 /// The OpenAPI document, as it is served and committed.

@@ -17,7 +17,7 @@ use cabana_edge::ClientAddress;
 use cabana_types::{ActorId, ErrorCode, Permission, Permissions, Role, Secret, TeamId, UserId};
 use http::Request;
 
-use crate::api::App;
+use crate::api::{App, Trail};
 use crate::error::{ApiError, short};
 use crate::live::session_end::SessionEnd;
 pub(crate) use keys::NewKey;
@@ -132,7 +132,19 @@ pub async fn require_caller(
         Err(error) => (Err(error), None),
     };
     app.rates.check(&caller, request.extensions().get())?;
-    let mut caller = caller?;
+    let mut caller = match caller {
+        Ok(caller) => caller,
+        Err(error) => {
+            let owner = keys::key_in(request.headers()).and_then(|key| app.keys.owner(key));
+            if let Some(entry) = owner.map(|owner| Trail::refused_key(&request, owner, &error)) {
+                app.record_refused_key(entry).await;
+            }
+            return Err(error);
+        }
+    };
+    if let Some(trail) = request.extensions().get::<Trail>() {
+        trail.by(&caller);
+    }
     authorize(&mut caller, &request)?;
     if let Some(end) = end {
         request.extensions_mut().insert(end);

@@ -31,7 +31,8 @@ use cabana_types::error::chain;
 use cabana_types::sandbox::State;
 use cabana_types::turn::TurnState;
 use cabana_types::wire::{Chat, ChatSandbox, Turn};
-use cabana_types::{ChatId, TurnId};
+use cabana_types::{ChatId, TeamId, TurnId};
+use jiff::Timestamp;
 use serde_json::json;
 
 pub(crate) use self::engine::Work;
@@ -127,7 +128,10 @@ impl Chats {
             sandbox_id: named(&|sandbox| sandbox.name == MAIN_SANDBOX),
             browser_sandbox_id: named(&|sandbox| sandbox.role == SandboxRole::Browser),
             tools: self.tools(row).await?,
-            access: ChatAccess::Private,
+            access: match self.store.is_chat_shared(&row.id, Timestamp::now()).await? {
+                true => ChatAccess::Shared,
+                false => ChatAccess::Private,
+            },
             usage: row.usage,
             context_tokens: row.context_tokens,
             context_window: row.context_window,

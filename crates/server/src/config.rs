@@ -374,6 +374,7 @@ impl Config {
             ("retention.archive_after_days", self.retention.archive_after_days, 0..=36500, false),
             ("retention.recycle_after_days", self.retention.recycle_after_days, 0..=36500, false),
             ("retention.failed_hours", self.retention.failed_hours, 0..=87600, false),
+            ("retention.audit_days", self.retention.audit_days, crate::audit::MIN_DAYS..=36500, true),
         ];
         self.connections.check()?;
         let clients = self.connections.ranges().into_iter().chain(self.rates.ranges());

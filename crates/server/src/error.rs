@@ -208,6 +208,7 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | ErrorCode::FileNotFound
         | ErrorCode::TeamNotFound
         | ErrorCode::PlanNotFound
+        | ErrorCode::ShareNotFound
         | ErrorCode::TerminalNotFound => StatusCode::NOT_FOUND,
         ErrorCode::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         ErrorCode::TemplateNotReady

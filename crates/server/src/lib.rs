@@ -4,6 +4,7 @@
 
 pub mod api;
 mod assets;
+pub mod audit;
 pub mod auth;
 mod base_template;
 pub mod builds;

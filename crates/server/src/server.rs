@@ -25,6 +25,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{self, App};
 use crate::assets::{Assets, NoAssets};
+use crate::audit::keep_pruning;
 use crate::auth::{KeyRates, Keys};
 use crate::builds::Builds;
 use crate::chats::Chats;
@@ -175,6 +176,7 @@ impl Server {
             ),
             places: Arc::default(),
             data_dir: config.data_dir.clone(),
+            audit_days: config.retention.audit_days,
             max_upload: u64::from(config.tools.max_upload_mb) << 20,
             own_sandboxes: tokio::sync::Mutex::default(),
             mcp_calls: Default::default(),
@@ -262,6 +264,8 @@ impl Server {
             let app = Arc::clone(&expiring);
             async move { app.grants.expire(stop).await }
         });
+        let (store, days) = (app.store.clone(), app.audit_days);
+        key_uses.restart("audit retention", Restart::forever(), move |stop| keep_pruning(store.clone(), days, stop));
         let blobs = Arc::clone(&app.blobs);
         key_uses.restart("files of chats", Restart::forever(), move |stop| Arc::clone(&blobs).keep_sweeping(stop));
         let updates = supervisor.scope();

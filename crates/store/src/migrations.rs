@@ -37,6 +37,8 @@ const MIGRATIONS: &[(&str, &str, &str)] = &migrations![
     "0020" "projects",
     "0021" "accounts",
     "0022" "placeholders",
+    "0023" "audit",
+    "0024" "shares",
 ];
 
 pub(crate) fn migrator() -> Migrator {

@@ -69,6 +69,8 @@ code_enum! {
         ProjectNotFound => "project_not_found",
         /// There is no such plan.
         PlanNotFound => "plan_not_found",
+        /// The chat has no such link.
+        ShareNotFound => "share_not_found",
         /// Teams have the plan, or it is built in.
         PlanConflict => "plan_conflict",
         /// Too many requests with one key or from one address; `Retry-After` says when to try again.

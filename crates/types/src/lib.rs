@@ -8,6 +8,7 @@ mod word;
 
 pub mod actor;
 pub mod address;
+pub mod audit;
 pub mod chat;
 mod code_enum;
 pub mod egress;

@@ -30,6 +30,8 @@ code_enum! {
         Keys => "keys",
         /// Members, their roles, and invitations.
         Members => "members",
+        /// Who did what in the team.
+        AuditRead => "audit:read",
         /// The server itself: teams, users, checks of the machine.
         Admin => "admin",
     }
@@ -84,7 +86,9 @@ impl Role {
         use Permission::{SandboxesRead, TemplatesRead, UsageRead};
         match self {
             Self::Owner | Self::Admin => Permissions::ALL.without(Permission::Admin),
-            Self::Developer => Permissions::ALL.without(Permission::Admin).without(Permission::Members),
+            Self::Developer => {
+                Permissions::ALL.without(Permission::Admin).without(Permission::Members).without(Permission::AuditRead)
+            }
             Self::Billing => Permissions::of(&[UsageRead]),
             Self::Viewer => Permissions::of(&[SandboxesRead, TemplatesRead, UsageRead]),
         }
@@ -112,8 +116,10 @@ impl Permissions {
     pub const NONE: Self = Self(0);
     /// What the server's own key may do.
     pub const ALL: Self = Self((1 << Permission::ALL.len()) - 1);
-    /// What a key gets that names no scopes: all that E2B's keys can do. Changing people or the server must be asked for.
-    pub const PLAIN_KEY: Self = Self::ALL.without(Permission::Admin).without(Permission::Members);
+    /// What a key gets that names no scopes: all that E2B's keys can do. Changing people or the
+    /// server, and reading the audit log, must be asked for.
+    pub const PLAIN_KEY: Self =
+        Self::ALL.without(Permission::Admin).without(Permission::Members).without(Permission::AuditRead);
 
     /// The set of some permissions.
     pub fn of(permissions: &[Permission]) -> Self {
@@ -202,7 +208,7 @@ mod tests {
         let list = |role: Role| role.permissions().to_string();
         let everything = "sandboxes:read, sandboxes:write, tools, templates:read, templates:write, chats, services:publish, \
                           usage:read, keys";
-        assert_eq!(list(Role::Owner), format!("{everything}, members"));
+        assert_eq!(list(Role::Owner), format!("{everything}, members, audit:read"));
         assert_eq!(list(Role::Admin), list(Role::Owner));
         assert_eq!(list(Role::Developer), everything);
         assert_eq!(list(Role::Billing), "usage:read");
@@ -246,7 +252,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sets_are_sets(a in 0u16..2048, b in 0u16..2048) {
+        fn sets_are_sets(a in 0u16..4096, b in 0u16..4096) {
             let (a, b) = (Permissions(a), Permissions(b));
             prop_assert_eq!(a.iter().collect::<Permissions>(), a);
             prop_assert_eq!(a.and(b).beyond(a), Permissions::NONE);

@@ -3,6 +3,7 @@
 mod account;
 mod agent;
 mod attachment;
+mod audit;
 mod build;
 mod chat;
 mod doctor;
@@ -15,6 +16,7 @@ mod record;
 mod sandbox;
 mod secret;
 mod service;
+mod share;
 mod sqlite;
 mod tag;
 mod team;
@@ -30,6 +32,7 @@ use crate::ErrorCode;
 pub use account::{ListedSession, Person, SessionInfo, SessionTeam, SignInCode, SignInRequest, WelcomeRequest};
 pub use agent::{Agent, AgentUpdate, Model, ModelPage, ModelProvider, NewAgent, NewModelProvider};
 pub use attachment::{Attachment, AttachmentPage, SyncRequest};
+pub use audit::{AuditPage, AuditPrune, AuditPruned};
 pub use build::{
     BuildInfo, BuildLogEntry, BuildLogPage, BuildReason, BuildStart, FileUpload, NewTemplate, RegistryCredentials,
     RequestedBuild, TemplateStep,
@@ -72,6 +75,7 @@ pub use service::{
     NewService, NewServiceLink, OpenService, OpenedService, Service, ServiceLink, ServiceLogEnd, ServiceLogLines,
     ServiceUpdate,
 };
+pub use share::{ChatShare, NewChatShare};
 pub use sqlite::{SqliteQuery, SqliteResult};
 pub use tag::{
     AssignTags, AssignedTags, RemoveTags, TagAssignment, TagAssignmentPage, TagCount, TagExists, TagGroup,

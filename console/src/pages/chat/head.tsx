@@ -1,17 +1,17 @@
 // The line above the conversation: its title, what one can do with the chat, its computer, and the pane.
-import { ChevronDown, Code, Copy, GitFork, MessageCircle, PanelRight, Pencil, Trash2 } from 'lucide-react';
+import { ChevronDown, Code, Copy, GitFork, MessageCircle, PanelRight, Pencil, Share2, Trash2 } from 'lucide-react';
 import type { Chat, ChatSandbox } from '../../api';
 import { visibleLine } from '../../chats/state/text';
 import { strings as chatStrings } from '../../chats/strings';
 import { titleOf } from '../../chats/title';
 import { type State, statusOf } from '../../format/sandbox';
-import { copyText, IconButton, Link, Menu, Segmented, StateDot, toast } from '../../ui';
+import { Button, copyText, IconButton, Link, Menu, Segmented, StateDot, toast } from '../../ui';
 import styles from './chat.module.css';
 import { strings } from './strings';
 import type { Pane } from './use-pane';
 
 export interface Asking {
-  kind: 'rename' | 'delete' | 'snippets';
+  kind: 'rename' | 'delete' | 'snippets' | 'share';
 }
 
 export interface HeadProps {
@@ -40,6 +40,7 @@ export function Head({ chat, sandboxes, pane, onAsk, onFork }: HeadProps) {
         }
         items={[
           { label: chatStrings.rename, icon: <Pencil />, onAction: () => onAsk({ kind: 'rename' }) },
+          { label: strings.share.menu, icon: <Share2 />, onAction: () => onAsk({ kind: 'share' }) },
           { label: strings.forkAll, icon: <GitFork />, disabled: chat.turnId !== null, onAction: () => onFork() },
           {
             label: strings.copyId,
@@ -53,6 +54,13 @@ export function Head({ chat, sandboxes, pane, onAsk, onFork }: HeadProps) {
           { label: chatStrings.remove1, icon: <Trash2 />, danger: true, onAction: () => onAsk({ kind: 'delete' }) },
         ]}
       />
+      {chat.access === 'shared' && (
+        <Button size="sm" look="quiet" onPress={() => onAsk({ kind: 'share' })}>
+          <Share2 />
+          <span className="only-wide">{strings.share.shared}</span>
+          <span className="sr only-small">{strings.share.shared}</span>
+        </Button>
+      )}
       <span className="grow" />
       {sandboxes.slice(0, 3).map((sandbox) => (
         <Computer key={sandbox.name} sandbox={sandbox} />

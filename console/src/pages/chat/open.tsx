@@ -25,6 +25,7 @@ import { Foot } from './foot';
 import { type Asking, Head } from './head';
 import { Panes } from './panes';
 import { Pending } from './pending';
+import { ShareDialog } from './share';
 import { strings } from './strings';
 import { useChatData } from './use-data';
 import { usePane } from './use-pane';
@@ -199,6 +200,7 @@ export function Open({ chat: open, known: chat }: { chat: OpenChat; known: Chat 
         {asked?.kind === 'delete' && (
           <DeleteChat chat={chat} onClose={() => setAsked(null)} onDone={() => navigate('/chats')} />
         )}
+        {asked?.kind === 'share' && <ShareDialog chat={chat} onClose={() => setAsked(null)} />}
         {asked?.kind === 'snippets' && <AsSnippets chatId={id} onClose={() => setAsked(null)} />}
         {asked?.kind === 'restore' && (
           <Restore

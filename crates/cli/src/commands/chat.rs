@@ -11,6 +11,7 @@ mod render_tests;
 mod rm;
 mod safe;
 mod session;
+mod share;
 mod show;
 pub(crate) mod start;
 mod stop;
@@ -69,6 +70,9 @@ enum Command {
     Show(show::Args),
     Rm(rm::Args),
     Stop(stop::Args),
+    Share(share::Args),
+    Shares(share::LsArgs),
+    Unshare(share::RmArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -109,6 +113,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
         Some(Command::Show(args)) => show::run(args, context).await,
         Some(Command::Rm(args)) => rm::run(args, context).await,
         Some(Command::Stop(args)) => stop::run(args, context).await,
+        Some(Command::Share(args)) => share::run(args, context).await,
+        Some(Command::Shares(args)) => share::ls(args, context).await,
+        Some(Command::Unshare(args)) => share::rm(args, context).await,
     }
 }
 

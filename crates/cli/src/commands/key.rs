@@ -41,7 +41,7 @@ pub(crate) enum Command {
         /// Name of the key
         #[arg(value_name = "NAME")]
         name: String,
-        /// What it may do, such as sandboxes:read; repeatable. Without it, everything but members and admin
+        /// What it may do, such as sandboxes:read; repeatable. Without it, everything but members, audit:read and admin
         #[arg(long = "scope", value_name = "SCOPE", value_parser = parse_scope)]
         scopes: Vec<Permission>,
         /// Time after which it is invalid, such as 12h

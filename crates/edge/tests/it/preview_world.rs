@@ -5,14 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
+use axum::body::Body;
 use bytes::Bytes;
 use cabana_edge::listener::{Limits, serve_with};
-use cabana_edge::preview::{Entered, Preview, PreviewAsset, Previews, ServiceStatus, Touched, Visitor};
+use cabana_edge::preview::{Entered, Preview, PreviewAsset, Previews, ServiceStatus, SharedRequest, Touched, Visitor};
 use cabana_edge::{Directory, Edge, ResumeError, Route};
 use cabana_types::service::{Access, HostMode, ServiceState};
 use cabana_types::{GrantId, SandboxId, Secret, ServiceId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use http::Response;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -44,6 +46,10 @@ pub(crate) struct Fake {
 }
 
 impl Previews for Fake {
+    fn shared<'a>(&'a self, _: &'a str, _: SharedRequest) -> BoxFuture<'a, Option<Response<Body>>> {
+        async { None }.boxed()
+    }
+
     fn at(&self, sandbox: &SandboxId, port: u16) -> Option<Arc<Preview>> {
         self.lookups.fetch_add(1, Ordering::SeqCst);
         self.services.lock().expect("lock").get(&(sandbox.clone(), port)).cloned()

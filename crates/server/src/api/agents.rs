@@ -47,7 +47,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 }
 
 /// List the team's agents.
-#[utoipa::path(get, path = "/agents", tag = "agents",
+#[utoipa::path(get, path = "/agents", operation_id = "list_agents", tag = "agents",
     responses((status = 200, description = "Agents, by name", body = AgentPage)))]
 pub(super) async fn list(
     State(app): State<Arc<App>>,
@@ -58,7 +58,7 @@ pub(super) async fn list(
 }
 
 /// Create an agent.
-#[utoipa::path(post, path = "/agents", tag = "agents", request_body = NewAgent,
+#[utoipa::path(post, path = "/agents", operation_id = "create_agent", tag = "agents", request_body = NewAgent,
     responses((status = 201, description = "The agent", body = Agent)))]
 pub(super) async fn create(
     State(app): State<Arc<App>>,
@@ -94,7 +94,7 @@ pub(super) async fn create(
 }
 
 /// Get an agent.
-#[utoipa::path(get, path = "/agents/{agentID}", tag = "agents",
+#[utoipa::path(get, path = "/agents/{agentID}", operation_id = "get_agent", tag = "agents",
     params(("agentID" = String, Path, description = "The agent")),
     responses((status = 200, description = "The agent", body = Agent)))]
 pub(super) async fn get(
@@ -106,7 +106,7 @@ pub(super) async fn get(
 }
 
 /// Change an agent. Its chats use what it has from their next turn on.
-#[utoipa::path(patch, path = "/agents/{agentID}", tag = "agents", request_body = AgentUpdate,
+#[utoipa::path(patch, path = "/agents/{agentID}", operation_id = "update_agent", tag = "agents", request_body = AgentUpdate,
     params(("agentID" = String, Path, description = "The agent")),
     responses((status = 200, description = "The agent", body = Agent)))]
 pub(super) async fn update(
@@ -134,7 +134,7 @@ pub(super) async fn update(
 }
 
 /// Delete an agent. Its chats stay, with the tools and limits of chats without one.
-#[utoipa::path(delete, path = "/agents/{agentID}", tag = "agents",
+#[utoipa::path(delete, path = "/agents/{agentID}", operation_id = "delete_agent", tag = "agents",
     params(("agentID" = String, Path, description = "The agent")),
     responses((status = 204, description = "It is gone")))]
 pub(super) async fn delete(

@@ -1,6 +1,6 @@
 //! Files for chats. They are uploaded before a chat or a sandbox exists, and are hostile: no browser takes one for a page of this origin.
 
-mod content;
+pub(super) mod content;
 pub(super) mod media;
 mod receive;
 
@@ -32,7 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 }
 
 /// Upload files for chats: all of them, or none.
-#[utoipa::path(post, path = "/attachments", tag = "chats",
+#[utoipa::path(post, path = "/attachments", operation_id = "upload_attachments", tag = "chats",
     request_body(content = inline(AttachmentForm), content_type = "multipart/form-data"),
     responses((status = 201, description = "The files, in their order", body = AttachmentPage)))]
 pub(super) async fn upload(
@@ -45,7 +45,7 @@ pub(super) async fn upload(
 }
 
 /// Get what is known of a file.
-#[utoipa::path(get, path = "/attachments/{attachmentID}", tag = "chats",
+#[utoipa::path(get, path = "/attachments/{attachmentID}", operation_id = "get_attachment", tag = "chats",
     params(("attachmentID" = String, Path, description = "The file")),
     responses((status = 200, description = "The file, without its content", body = Attachment)))]
 pub(super) async fn get(
@@ -57,7 +57,7 @@ pub(super) async fn get(
 }
 
 /// Get the content of a file, or a range of it, as a download; with `inline`, a PNG, JPEG, GIF or WebP is shown in place.
-#[utoipa::path(get, path = "/attachments/{attachmentID}/content", tag = "chats",
+#[utoipa::path(get, path = "/attachments/{attachmentID}/content", operation_id = "attachment_content", tag = "chats",
     params(
         ("attachmentID" = String, Path, description = "The file"),
         ("inline" = Option<bool>, Query, description = "Whether a browser may show it, if it is an image"),
@@ -85,7 +85,7 @@ pub(super) async fn content(
 }
 
 /// Delete a file that is in no chat.
-#[utoipa::path(delete, path = "/attachments/{attachmentID}", tag = "chats",
+#[utoipa::path(delete, path = "/attachments/{attachmentID}", operation_id = "delete_attachment", tag = "chats",
     params(("attachmentID" = String, Path, description = "The file")),
     responses((status = 204, description = "It is gone")))]
 pub(super) async fn delete(

@@ -53,7 +53,7 @@ pub(super) async fn upload_link(
 }
 
 /// Upload an archive with a link: a tar, plain or compressed with gzip or zstd.
-#[utoipa::path(put, path = "/templates/{templateID}/files/{hash}", tag = "builds",
+#[utoipa::path(put, path = "/templates/{templateID}/files/{hash}", operation_id = "upload_build_files", tag = "builds",
     params(
         ("templateID" = String, Path, description = "As in the link"),
         ("hash" = String, Path, description = "As in the link"),

@@ -318,6 +318,6 @@ async fn path_part<S: Send + Sync>(parts: &mut Parts, state: &S, name: &str) -> 
     Ok(named.into_iter().find(|(known, _)| known == name).map(|(_, text)| text).unwrap_or_default())
 }
 
-fn no_chat(id: &str) -> ApiError {
+pub(super) fn no_chat(id: &str) -> ApiError {
     ApiError::new(ErrorCode::ChatNotFound, format!("Chat {} was not found", short(id)))
 }

@@ -49,7 +49,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 }
 
 /// List the team's agents, as `agent/NAME`, and the models, in OpenAI's form.
-#[utoipa::path(get, path = "/v1/models", tag = "models",
+#[utoipa::path(get, path = "/v1/models", operation_id = "list_models_v1", tag = "models",
     responses((status = 200, description = "OpenAI's list of models", body = Object)))]
 pub(super) async fn list_models(
     State(app): State<Arc<App>>,
@@ -71,7 +71,7 @@ pub(super) async fn list_models(
 ///
 /// The last message is the one that is answered. Earlier messages become part of the first message of a new chat; with `X-Chat-Id`, or
 /// `chat_id` in `metadata`, the turn belongs to that chat, and only the last message is used. The server runs the tools.
-#[utoipa::path(post, path = "/v1/chat/completions", tag = "models", request_body = CompletionRequest,
+#[utoipa::path(post, path = "/v1/chat/completions", operation_id = "complete_chat", tag = "models", request_body = CompletionRequest,
     params(("X-Chat-Id" = Option<String>, Header, description = "The chat that goes on")),
     responses((status = 200, description = "OpenAI's completion, or with `stream` its chunks as server-sent events", body = Object,
         headers(("X-Chat-Id" = String, description = "The chat")))))]

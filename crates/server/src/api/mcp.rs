@@ -32,7 +32,7 @@ use super::body;
 use super::own_address::own_address;
 use super::query::Query;
 use super::tools::{MAX_ARGUMENTS, SandboxComputers};
-use super::{App, MCP_PATH};
+use super::{App, MCP_PATH, Trail};
 use crate::auth::Caller;
 use crate::error::{ApiError, short};
 
@@ -56,7 +56,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 ///
 /// The server keeps no sessions. The answer is JSON, or a stream of events if the client asked for progress. Closing the connection cancels
 /// the call.
-#[utoipa::path(post, path = MCP_PATH, tag = "tools",
+#[utoipa::path(post, path = MCP_PATH, operation_id = "mcp_message", tag = "tools",
     params(
         ("tools" = Option<String>, Query, description = "Sets and names, as for `GET /tools`; default `all,lifecycle`"),
         ("sandbox" = Option<String>, Query, description = "The sandbox of calls that name none; otherwise one that belongs to the key"),
@@ -78,6 +78,7 @@ pub(super) async fn mcp(
     let chosen = chosen_tools(&query)?;
     let sandbox = bound_sandbox(&query)?;
     accept_anything(request.headers_mut());
+    let trail = Trail::of(&request);
     let (parts, received) = request.into_parts();
     let is_json = is_json(&parts.headers);
     let bytes = body::bytes(Request::new(received), MAX_ARGUMENTS).await?;
@@ -87,6 +88,9 @@ pub(super) async fn mcp(
         Err(refusal) if is_json => return Ok(refusal.into_response()),
         Err(_) => Message::default(),
     };
+    if let Some((tool, named)) = &message.calls {
+        trail.calls(tool, named.as_deref().or(sandbox.as_ref().map(SandboxId::as_str)));
+    }
     if message.opens
         && let Some(id) = &sandbox
     {
@@ -207,6 +211,8 @@ struct Message {
     begins_session: bool,
     /// The request that it cancels.
     cancels: Option<String>,
+    /// The tool that it calls, and the sandbox that it names for it.
+    calls: Option<(String, Option<String>)>,
 }
 
 impl Message {
@@ -228,13 +234,18 @@ impl Message {
             ("notifications/cancelled", id @ (Value::Number(_) | Value::String(_))) => Some(id.to_string()),
             _ => None,
         };
+        let calls = (method == "tools/call").then(|| {
+            let text = |value: &Value| value.as_str().map(str::to_owned);
+            let params = &message["params"];
+            (text(&params["name"]).unwrap_or_default(), text(&params["arguments"]["sandbox"]))
+        });
         let begins_session = method == "initialize";
         let opens = begins_session || method == "server/discover";
         let id = match message["id"].take() {
             id @ (Value::Number(_) | Value::String(_)) => id,
             _ => Value::Null,
         };
-        Ok(Self { id, opens, begins_session, cancels })
+        Ok(Self { id, opens, begins_session, cancels, calls })
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 }
 
 /// Start a service: a command that serves a port. A service of the same name is replaced. A paused sandbox is resumed.
-#[utoipa::path(post, path = "/sandboxes/{sandboxID}/services", tag = "services", request_body = NewService,
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/services", operation_id = "create_service", tag = "services", request_body = NewService,
     params(
         ("sandboxID" = String, Path, description = "The sandbox"),
         ("waitSeconds" = Option<u32>, Query, description = "Waits so long until it is not starting any more, at most 60"),
@@ -75,7 +75,7 @@ pub(super) async fn start_new(
 }
 
 /// List the services of a sandbox. A paused one stays paused.
-#[utoipa::path(get, path = "/sandboxes/{sandboxID}/services", tag = "services",
+#[utoipa::path(get, path = "/sandboxes/{sandboxID}/services", operation_id = "list_services", tag = "services",
     params(("sandboxID" = String, Path, description = "The sandbox, also one that has ended")),
     responses((status = 200, description = "Oldest first", body = Vec<Service>)))]
 pub(super) async fn list(
@@ -92,7 +92,7 @@ pub(super) async fn list(
 }
 
 /// Get a service.
-#[utoipa::path(get, path = "/services/{serviceID}", tag = "services",
+#[utoipa::path(get, path = "/services/{serviceID}", operation_id = "get_service", tag = "services",
     params(("serviceID" = String, Path, description = "The service")),
     responses((status = 200, description = "The service", body = Service)))]
 pub(super) async fn get(
@@ -108,7 +108,7 @@ pub(super) async fn get(
 }
 
 /// Change who may see a service, its name below the domain, and what happens when its sandbox sleeps.
-#[utoipa::path(patch, path = "/services/{serviceID}", tag = "services", request_body = ServiceUpdate,
+#[utoipa::path(patch, path = "/services/{serviceID}", operation_id = "update_service", tag = "services", request_body = ServiceUpdate,
     params(("serviceID" = String, Path, description = "The service")),
     responses((status = 200, description = "The service", body = Service)))]
 pub(super) async fn update(
@@ -138,7 +138,7 @@ pub(super) async fn update(
 }
 
 /// Stop a service and forget it, with its links.
-#[utoipa::path(delete, path = "/services/{serviceID}", tag = "services",
+#[utoipa::path(delete, path = "/services/{serviceID}", operation_id = "delete_service", tag = "services",
     params(("serviceID" = String, Path, description = "The service")),
     responses((status = 204, description = "It is gone")))]
 pub(super) async fn delete(
@@ -159,7 +159,7 @@ pub(super) async fn delete(
 }
 
 /// Start a service that was stopped or has ended. One that runs stays as it is. A paused sandbox is resumed.
-#[utoipa::path(post, path = "/services/{serviceID}/start", tag = "services",
+#[utoipa::path(post, path = "/services/{serviceID}/start", operation_id = "start_service", tag = "services",
     params(
         ("serviceID" = String, Path, description = "The service"),
         ("waitSeconds" = Option<u32>, Query, description = "Waits so long until it is not starting any more, at most 60"),
@@ -177,7 +177,7 @@ pub(super) async fn start(
 }
 
 /// Stop a service, and start it with the same command. A paused sandbox is resumed.
-#[utoipa::path(post, path = "/services/{serviceID}/restart", tag = "services",
+#[utoipa::path(post, path = "/services/{serviceID}/restart", operation_id = "restart_service", tag = "services",
     params(
         ("serviceID" = String, Path, description = "The service"),
         ("waitSeconds" = Option<u32>, Query, description = "Waits so long until it is not starting any more, at most 60"),
@@ -195,7 +195,7 @@ pub(super) async fn restart(
 }
 
 /// Stop a service: its processes get TERM, and KILL after 10 s. It stays stopped until it is started. A paused sandbox stays paused.
-#[utoipa::path(post, path = "/services/{serviceID}/stop", tag = "services",
+#[utoipa::path(post, path = "/services/{serviceID}/stop", operation_id = "stop_service", tag = "services",
     params(("serviceID" = String, Path, description = "The service")),
     responses((status = 200, description = "The service", body = Service)))]
 pub(super) async fn stop(
@@ -209,7 +209,7 @@ pub(super) async fn stop(
 }
 
 /// Read what a service printed; with `follow`, as server-sent events (`lines`, then `end`). At most the newest MiB is kept.
-#[utoipa::path(get, path = "/services/{serviceID}/logs", tag = "services",
+#[utoipa::path(get, path = "/services/{serviceID}/logs", operation_id = "service_logs", tag = "services",
     params(
         ("serviceID" = String, Path, description = "The service"),
         ("tail" = Option<u32>, Query, description = "How many of the newest lines, at most 10000; 200 by default"),
@@ -242,7 +242,7 @@ pub(super) async fn logs(
 }
 
 /// Take a picture of a service's page in a browser of its own. This server has no browsers yet.
-#[utoipa::path(post, path = "/services/{serviceID}/screenshot", tag = "services",
+#[utoipa::path(post, path = "/services/{serviceID}/screenshot", operation_id = "screenshot_service", tag = "services",
     params(("serviceID" = String, Path, description = "The service")),
     responses((status = 400, description = "This server has no browser sandboxes", body = cabana_types::wire::ErrorBody)))]
 pub(super) async fn screenshot(

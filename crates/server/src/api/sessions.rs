@@ -19,7 +19,7 @@ use http::{Request, StatusCode};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{App, body};
+use super::{App, Trail, body};
 use crate::auth::{Caller, FIRST_TEAM, OwnOrigin, check_sign_in};
 use crate::error::{ApiError, short};
 
@@ -38,9 +38,10 @@ pub(super) fn public_routes() -> OpenApiRouter<Arc<App>> {
 }
 
 /// Sign in with the code of a link that `cabana login` printed. It is valid once, for ten minutes.
-#[utoipa::path(post, path = "/auth/welcome", tag = "sessions", security(()), request_body = WelcomeRequest,
+#[utoipa::path(post, path = "/auth/welcome", operation_id = "sign_in_by_link", tag = "sessions", security(()), request_body = WelcomeRequest,
     responses((status = 200, description = "Signed in; the session is in the cookie", body = SessionInfo)))]
 pub(super) async fn welcome(State(app): State<Arc<App>>, request: Request<Body>) -> Result<Response, ApiError> {
+    let trail = Trail::of(&request);
     let (own, client, request) = begin(&app, request)?;
     let WelcomeRequest { code } = body::parse(&body::bytes(request, MAX_API_BODY_BYTES).await?)?;
     let team = FIRST_TEAM.parse().map_err(|_| ApiError::invalid("There is no team"))?;
@@ -48,13 +49,14 @@ pub(super) async fn welcome(State(app): State<Arc<App>>, request: Request<Body>)
         let app = Arc::clone(&app);
         async move { app.accounts.sign_in_by_code(code.expose(), team, client).await }
     };
-    finish(&app, &own, task).await
+    finish(&app, &own, &trail, task).await
 }
 
 /// Sign in with email and password, or with an API key. The session of a key acts for its team and ends when the key is deleted.
 #[utoipa::path(post, path = "/auth/sign-in", tag = "sessions", security(()), request_body = SignInRequest,
     responses((status = 200, description = "Signed in; the session is in the cookie", body = SessionInfo)))]
 pub(super) async fn sign_in(State(app): State<Arc<App>>, request: Request<Body>) -> Result<Response, ApiError> {
+    let trail = Trail::of(&request);
     let (own, client, request) = begin(&app, request)?;
     let api_key = match body::parse(&body::bytes(request, MAX_API_BODY_BYTES).await?)? {
         SignInRequest { api_key: Some(key), email: None, password: None } => key,
@@ -70,6 +72,9 @@ pub(super) async fn sign_in(State(app): State<Arc<App>>, request: Request<Body>)
         _ => return Err(ApiError::invalid("Send either email and password, or apiKey")),
     };
     let address = client.address.as_ref().and_then(|address| address.parse().ok());
+    if let Some((team, key)) = app.keys.owner(api_key.expose()) {
+        trail.by_key(team, &key);
+    }
     let known = app.keys.known(api_key.expose(), address)?.ok_or_else(|| {
         ApiError::new(ErrorCode::Unauthorized, "The API key is not valid on this server; check that it is complete")
     })?;
@@ -78,7 +83,7 @@ pub(super) async fn sign_in(State(app): State<Arc<App>>, request: Request<Body>)
         let (key, team, until) = (known.id.clone(), known.team.clone(), known.expires_at);
         async move { app.accounts.sign_in_by_key(key, team, until, client).await }
     };
-    finish(&app, &own, task).await
+    finish(&app, &own, &trail, task).await
 }
 
 /// Who is signed in.
@@ -216,9 +221,11 @@ pub(super) fn begin(app: &App, request: Request<Body>) -> Result<(OwnOrigin, Cli
 async fn finish(
     app: &App,
     own: &OwnOrigin,
+    trail: &Trail,
     task: impl Future<Output = Result<SignedIn, SignInError>> + Send + 'static,
 ) -> Result<Response, ApiError> {
     let signed_in = app.run_to_end(task).await.unwrap_or(Err(cabana_store::Error::Closed.into()))?;
+    trail.by_session(&signed_in.session);
     Ok(answer(app, own, &signed_in))
 }
 

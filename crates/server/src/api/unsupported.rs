@@ -14,29 +14,29 @@ use super::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 
-/// Method, path and feature.
-const UNSUPPORTED: &[(&str, &str, &str)] = &[
-    ("POST", "/sandboxes/{sandboxID}/reset", "Resetting a sandbox"),
-    ("POST", "/sandboxes/{sandboxID}/volume-mounts", "Mounting a volume"),
-    ("DELETE", "/sandboxes/{sandboxID}/volume-mounts", "Unmounting a volume"),
-    ("POST", "/templates/{templateID}/builds/{buildID}", "Building a template from a pushed image"),
-    ("GET", "/volumes", "Keeping volumes"),
-    ("POST", "/volumes", "Keeping volumes"),
-    ("GET", "/volumes/{volumeID}", "Keeping volumes"),
-    ("PATCH", "/volumes/{volumeID}", "Keeping volumes"),
-    ("DELETE", "/volumes/{volumeID}", "Keeping volumes"),
-    ("GET", "/volumecontent/{volumeID}/dir", "Keeping volumes"),
-    ("POST", "/volumecontent/{volumeID}/dir", "Keeping volumes"),
-    ("GET", "/volumecontent/{volumeID}/path", "Keeping volumes"),
-    ("PATCH", "/volumecontent/{volumeID}/path", "Keeping volumes"),
-    ("DELETE", "/volumecontent/{volumeID}/path", "Keeping volumes"),
-    ("GET", "/volumecontent/{volumeID}/file", "Keeping volumes"),
-    ("PUT", "/volumecontent/{volumeID}/file", "Keeping volumes"),
+/// Method, path, id of the operation and feature.
+const UNSUPPORTED: &[(&str, &str, &str, &str)] = &[
+    ("POST", "/sandboxes/{sandboxID}/reset", "reset_sandbox", "Resetting a sandbox"),
+    ("POST", "/sandboxes/{sandboxID}/volume-mounts", "mount_volume", "Mounting a volume"),
+    ("DELETE", "/sandboxes/{sandboxID}/volume-mounts", "unmount_volume", "Unmounting a volume"),
+    ("POST", "/templates/{templateID}/builds/{buildID}", "build_from_image", "Building a template from a pushed image"),
+    ("GET", "/volumes", "list_volumes", "Keeping volumes"),
+    ("POST", "/volumes", "create_volume", "Keeping volumes"),
+    ("GET", "/volumes/{volumeID}", "get_volume", "Keeping volumes"),
+    ("PATCH", "/volumes/{volumeID}", "update_volume", "Keeping volumes"),
+    ("DELETE", "/volumes/{volumeID}", "delete_volume", "Keeping volumes"),
+    ("GET", "/volumecontent/{volumeID}/dir", "list_volume", "Keeping volumes"),
+    ("POST", "/volumecontent/{volumeID}/dir", "make_volume_directory", "Keeping volumes"),
+    ("GET", "/volumecontent/{volumeID}/path", "stat_volume_path", "Keeping volumes"),
+    ("PATCH", "/volumecontent/{volumeID}/path", "update_volume_path", "Keeping volumes"),
+    ("DELETE", "/volumecontent/{volumeID}/path", "delete_volume_path", "Keeping volumes"),
+    ("GET", "/volumecontent/{volumeID}/file", "read_volume_file", "Keeping volumes"),
+    ("PUT", "/volumecontent/{volumeID}/file", "write_volume_file", "Keeping volumes"),
 ];
 
 /// Adds the routes.
 pub(super) fn routes(mut router: Router<Arc<App>>) -> Router<Arc<App>> {
-    for (method, path, what) in UNSUPPORTED {
+    for (method, path, _, what) in UNSUPPORTED {
         let filter = match *method {
             "GET" => MethodFilter::GET,
             "PUT" => MethodFilter::PUT,
@@ -54,7 +54,7 @@ pub(super) fn routes(mut router: Router<Arc<App>>) -> Router<Arc<App>> {
 
 /// Adds the routes to the OpenAPI document.
 pub(super) fn describe(document: &mut OpenApi) {
-    for (method, path, what) in UNSUPPORTED {
+    for (method, path, id, what) in UNSUPPORTED {
         let method = match *method {
             "GET" => HttpMethod::Get,
             "PUT" => HttpMethod::Put,
@@ -62,7 +62,10 @@ pub(super) fn describe(document: &mut OpenApi) {
             "DELETE" => HttpMethod::Delete,
             _ => HttpMethod::Post,
         };
-        let mut operation = OperationBuilder::new().tag("later").summary(Some(format!("{what}. Not available yet.")));
+        let mut operation = OperationBuilder::new()
+            .operation_id(Some(*id))
+            .tag("later")
+            .summary(Some(format!("{what}. Not available yet.")));
         for name in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
             let parameter = ParameterBuilder::new()
                 .name(name)

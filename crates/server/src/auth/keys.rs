@@ -225,6 +225,13 @@ impl Keys {
         Some(known)
     }
 
+    /// Team and id of a key, also of one that cannot be used.
+    pub(crate) fn owner(&self, text: &str) -> Option<(TeamId, KeyId)> {
+        let hash = (text.len() <= MAX_KEY_BYTES).then(|| hash(text.trim()))?;
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned()?;
+        Some((known.team.clone(), known.id.clone()))
+    }
+
     /// Whether a text is a valid key.
     pub fn is_key(&self, text: &str) -> bool {
         text.len() <= MAX_KEY_BYTES

@@ -1,8 +1,8 @@
 //! The authorization table: what every route needs. A route without an entry is refused.
 
 use cabana_types::Permission::{
-    self, Admin, Chats, Keys, Members, SandboxesRead, SandboxesWrite, ServicesPublish, TemplatesRead, TemplatesWrite,
-    Tools, UsageRead,
+    self, Admin, AuditRead, Chats, Keys, Members, SandboxesRead, SandboxesWrite, ServicesPublish, TemplatesRead,
+    TemplatesWrite, Tools, UsageRead,
 };
 use http::Method;
 
@@ -50,6 +50,24 @@ pub fn needs(method: &Method, route: &str) -> Option<Needs> {
     let (_, _, needs) =
         TABLE.iter().find(|(methods, path, _)| *path == route && methods.split(' ').any(|m| m == method))?;
     Some(*needs)
+}
+
+/// Reads that are recorded in the audit log: they give something out, or lead into a sandbox.
+const RECORDED_READS: [&str; 3] = ["/audit/export", "/admin/audit/export", "/sandboxes/{sandboxID}/terminal"];
+
+/// Whether the audit log has an entry of every request to a route: those that change something, and attempts to sign in.
+pub(crate) fn is_recorded(method: &Method, route: &str) -> bool {
+    let reads = matches!(*method, Method::GET | Method::HEAD);
+    match needs(method, route) {
+        Some(Needs::Public) => !reads && route.starts_with("/auth/"),
+        Some(Needs::Own) => !reads,
+        Some(Needs::One(permission)) if reads => {
+            // A read that needs the right to write prepares a change.
+            matches!(permission, SandboxesWrite | TemplatesWrite) || RECORDED_READS.contains(&route)
+        }
+        Some(Needs::One(permission)) => !matches!(permission, SandboxesRead | TemplatesRead | UsageRead | AuditRead),
+        None => false,
+    }
 }
 
 /// Whether there is an entry for a route with any method.
@@ -128,6 +146,14 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("GET", "/teams/{teamID}/metrics", one(UsageRead)),
     ("GET", "/teams/{teamID}/metrics/max", one(UsageRead)),
     ("GET", "/sandboxes/quota", one(UsageRead)),
+    // Who did what.
+    ("GET", "/audit", one(AuditRead)),
+    ("GET", "/audit/export", one(AuditRead)),
+    ("GET", "/audit/verify", one(AuditRead)),
+    ("GET", "/admin/audit", one(Admin)),
+    ("GET", "/admin/audit/export", one(Admin)),
+    ("GET", "/admin/audit/verify", one(Admin)),
+    ("POST", "/admin/audit/prune", one(Admin)),
     ("GET", "/quotas", one(UsageRead)),
     // Limits of all teams.
     ("GET PUT DELETE", "/admin/teams/{teamID}/quotas", one(Admin)),
@@ -258,6 +284,8 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("POST", "/chats/{chatID}/fork", one(Chats)),
     ("GET POST", "/chats/{chatID}/messages", one(Chats)),
     ("GET", "/chats/{chatID}/resume", one(Chats)),
+    ("GET POST", "/chats/{chatID}/shares", one(Chats)),
+    ("DELETE", "/chats/{chatID}/shares/{shareID}", one(Chats)),
     ("POST", "/chats/{chatID}/sandboxes", one(Chats)),
     ("DELETE", "/chats/{chatID}/sandboxes/{name}", one(Chats)),
     ("POST", "/chats/{chatID}/tool-results", one(Chats)),
@@ -307,6 +335,26 @@ mod tests {
             }
         }
         assert_eq!(listed, routes, "entries without a route");
+    }
+
+    #[test]
+    fn what_changes_something_is_recorded() {
+        let recorded = |method: Method, route: &str| is_recorded(&method, route);
+        assert!(recorded(Method::POST, "/sandboxes") && recorded(Method::DELETE, "/auth/session"));
+        assert!(recorded(Method::POST, "/auth/sign-in") && recorded(Method::GET, "/audit/export"));
+        assert!(recorded(Method::GET, "/templates/{templateID}/files/{hash}"));
+        assert!(!recorded(Method::GET, "/sandboxes") && !recorded(Method::POST, "/services/{serviceID}/open"));
+        assert!(!recorded(Method::GET, "/auth/session") && !recorded(Method::PATCH, "/sandboxes"));
+        for (methods, route, needs) in TABLE {
+            let changes = methods.split(' ').filter(|method| *method != "GET");
+            for method in changes.map(|method| method.parse().expect("method")) {
+                let reads = matches!(needs, Needs::Public) || *needs == one(SandboxesRead);
+                assert!(is_recorded(&method, route) || reads, "{method} {route} is not recorded");
+            }
+        }
+        for route in RECORDED_READS {
+            assert!(is_listed(route), "{route}");
+        }
     }
 
     #[test]

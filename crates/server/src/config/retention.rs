@@ -33,4 +33,6 @@ pub struct Retention {
     pub recycle_after_days: u32,
     /// Hours for which the disk of a failed sandbox is kept.
     pub failed_hours: u32,
+    /// Days for which the audit log is kept; 0 for ever.
+    pub audit_days: u32,
 }

@@ -89,7 +89,13 @@ mod tests {
     const DAY: i64 = 24 * 3600;
 
     fn retention(archive: u32, recycle: u32, failed_hours: u32) -> config::Retention {
-        config::Retention { tombstone_days: 7, archive_after_days: archive, recycle_after_days: recycle, failed_hours }
+        config::Retention {
+            tombstone_days: 7,
+            archive_after_days: archive,
+            recycle_after_days: recycle,
+            failed_hours,
+            audit_days: 0,
+        }
     }
 
     fn paused(kept: Kept) -> State {

@@ -205,6 +205,7 @@ impl Grants {
         }
         if now.as_second() - self.swept.load(Ordering::Relaxed) >= SWEEP_EVERY {
             self.store.remove_old_grants(now - REMEMBERED).await?;
+            self.store.remove_old_chat_shares(now - REMEMBERED).await?;
             self.swept.store(now.as_second(), Ordering::Relaxed);
         }
         Ok(())

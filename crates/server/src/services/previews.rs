@@ -4,9 +4,10 @@ use crate::auth::Reach;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
+use axum::body::Body;
 use bytes::Bytes;
 use cabana_accounts::Session;
-use cabana_edge::preview::{Entered, Preview, PreviewAsset, Previews, ServiceStatus, Visitor};
+use cabana_edge::preview::{Entered, Preview, PreviewAsset, Previews, ServiceStatus, SharedRequest, Visitor};
 use cabana_edge::{ResumeError, Route};
 use cabana_store::GrantKind;
 use cabana_types::Permission;
@@ -15,6 +16,7 @@ use cabana_types::service::{Access, ServiceState, is_grant_label};
 use cabana_types::{GrantId, SandboxId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use http::Response;
 use sha2::{Digest, Sha256};
 
 use super::tickets::{Ticket, VIEW_SECONDS};
@@ -165,6 +167,10 @@ impl Previews for AppPreviews {
             }
         }
         .boxed()
+    }
+
+    fn shared<'a>(&'a self, label: &'a str, request: SharedRequest) -> BoxFuture<'a, Option<Response<Body>>> {
+        async move { self.app.visit_share(label, &request.method, &request.path, &request.headers).await }.boxed()
     }
 
     fn asset(&self, name: &str) -> Option<PreviewAsset> {

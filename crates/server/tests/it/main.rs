@@ -2,6 +2,7 @@
 
 mod agents;
 mod attachments;
+mod audit;
 mod auth;
 mod build_world;
 mod builds;

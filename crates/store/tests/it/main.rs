@@ -1,5 +1,6 @@
 //! Black-box tests of the store on real files.
 
+mod audit;
 mod build_logs;
 mod builds;
 mod chats;

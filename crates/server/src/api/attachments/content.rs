@@ -31,7 +31,7 @@ enum Wanted {
 }
 
 /// The answer to a request for the content of a file.
-pub(super) async fn answer(
+pub(in crate::api) async fn answer(
     row: &AttachmentRow,
     mut file: File,
     inline: bool,

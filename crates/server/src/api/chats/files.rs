@@ -33,7 +33,7 @@ const ARTIFACTS: &str = "artifacts";
 
 /// Add files to a chat: as a form, or by the ids of files that were uploaded before. They go to `user-uploads/` of its sandbox; before
 /// there is one, they wait.
-#[utoipa::path(post, path = "/chats/{chatID}/attachments", tag = "chats",
+#[utoipa::path(post, path = "/chats/{chatID}/attachments", operation_id = "add_chat_files", tag = "chats",
     params(("chatID" = String, Path, description = "The chat")),
     request_body(content = SyncRequest, description = "Or multipart/form-data with 1 to 200 parts named `file`"),
     responses((status = 200, description = "The files and where they are", body = AttachmentPage)))]
@@ -71,7 +71,7 @@ fn check_ids(ids: &[AttachmentId]) -> Result<(), ApiError> {
 }
 
 /// List the files of a chat: uploads, artifacts and screenshots.
-#[utoipa::path(get, path = "/chats/{chatID}/attachments", tag = "chats",
+#[utoipa::path(get, path = "/chats/{chatID}/attachments", operation_id = "list_chat_files", tag = "chats",
     params(("chatID" = String, Path, description = "The chat")),
     responses((status = 200, description = "The files", body = AttachmentPage)))]
 pub(in crate::api) async fn list_files(
@@ -85,7 +85,7 @@ pub(in crate::api) async fn list_files(
 }
 
 /// Bring all uploads and artifacts of a chat into its sandbox again.
-#[utoipa::path(post, path = "/chats/{chatID}/attachments/sync", tag = "chats",
+#[utoipa::path(post, path = "/chats/{chatID}/attachments/sync", operation_id = "sync_chat_files", tag = "chats",
     params(("chatID" = String, Path, description = "The chat")),
     responses((status = 200, description = "The files and where they are", body = AttachmentPage)))]
 pub(in crate::api) async fn sync_files(

@@ -33,7 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 }
 
 /// Get an address by which the person who is signed in sees a service, in a tab or in a frame of the console.
-#[utoipa::path(post, path = "/services/{serviceID}/open", tag = "services", request_body = OpenService,
+#[utoipa::path(post, path = "/services/{serviceID}/open", operation_id = "open_service", tag = "services", request_body = OpenService,
     params(("serviceID" = String, Path, description = "The service")),
     responses((status = 200, description = "The address", body = OpenedService)))]
 pub(super) async fn open(
