@@ -34,6 +34,8 @@ const MIGRATIONS: &[(&str, &str, &str)] = &migrations![
     "0017" "service_versions",
     "0018" "quotas",
     "0019" "roles",
+    "0020" "metering",
+    "0021" "money",
 ];
 
 pub(crate) fn migrator() -> Migrator {
