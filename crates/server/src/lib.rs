@@ -20,6 +20,7 @@ pub mod lifecycle;
 mod live;
 pub mod local;
 mod machine_status;
+mod rater;
 mod reboot;
 pub mod resource_limits;
 pub mod server;

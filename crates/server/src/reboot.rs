@@ -24,6 +24,8 @@ const CONCURRENCY: usize = 4;
 pub(crate) struct Reboot {
     file: PathBuf,
     current: String,
+    /// Whether the machine was down since the last server ran.
+    pub(crate) machine_died: bool,
     /// Sandboxes that ran in an earlier boot and have not reached their timeout.
     interrupted: Vec<SandboxId>,
 }
@@ -35,12 +37,13 @@ impl Reboot {
         let read = |path: &Path| std::fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
         let (earlier, current) = (read(&file), read(Path::new(BOOT_ID)));
         let mut interrupted = Vec::new();
-        if !earlier.is_empty() && !current.is_empty() && earlier != current {
+        let machine_died = !earlier.is_empty() && !current.is_empty() && earlier != current;
+        if machine_died {
             let now = Timestamp::now();
             let ran = store.live_sandboxes().await?.into_iter();
             interrupted.extend(ran.filter(|s| s.state == State::Running && s.end_at > now).map(|s| s.id));
         }
-        Ok(Self { file, current, interrupted })
+        Ok(Self { file, current, machine_died, interrupted })
     }
 
     /// Boots the interrupted sandboxes. Call it after recovery. One that fails stays failed: its disk is kept, and it can

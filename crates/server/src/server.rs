@@ -18,6 +18,7 @@ use cabana_storage::ColdStore;
 use cabana_store::Store;
 use cabana_supervisor::{Restart, Supervisor};
 use cabana_types::{SandboxId, Secret};
+use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -38,6 +39,7 @@ use crate::error::Error;
 use crate::failpoint;
 use crate::lifecycle::Lifecycle;
 use crate::live::Live;
+use crate::rater::Rater;
 use crate::reboot::Reboot;
 use crate::resource_limits::ResourceLimits;
 use crate::services::{AppPreviews, Base, Grants, Services, Tickets};
@@ -121,8 +123,13 @@ impl Server {
             &supervisor,
         );
         let reboot = Reboot::detect(&config.data_dir, &store).await?;
+        store.set_billing(config.billing.mode);
+        if reboot.machine_died {
+            store.machine_died(Timestamp::now()).await?;
+        }
         lifecycle.disks_lost(disks_lost).await;
         lifecycle.recover().await?;
+        store.settle_all(Timestamp::now()).await?;
         lifecycle.start();
         let domain = config.public_domain(address.port());
         let builds = Builds::open(store.clone(), Arc::clone(&lifecycle), config, &supervisor).await?;
@@ -268,6 +275,8 @@ impl Server {
         key_uses.restart("audit retention", Restart::forever(), move |stop| keep_pruning(store.clone(), days, stop));
         let blobs = Arc::clone(&app.blobs);
         key_uses.restart("files of chats", Restart::forever(), move |stop| Arc::clone(&blobs).keep_sweeping(stop));
+        let rater = Rater::new(app.store.clone());
+        rater.start(&key_uses);
         let updates = supervisor.scope();
         let live = Arc::clone(&app.live);
         updates.restart("live updates", Restart::forever(), move |stop| Arc::clone(&live).run(stop));

@@ -39,6 +39,8 @@ const MIGRATIONS: &[(&str, &str, &str)] = &migrations![
     "0022" "placeholders",
     "0023" "audit",
     "0024" "shares",
+    "0025" "metering",
+    "0026" "money",
 ];
 
 pub(crate) fn migrator() -> Migrator {

@@ -16,7 +16,7 @@ use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
 
 use crate::column::{self, Columns, micros};
-use crate::{Error, Store, event, policy_text, quota};
+use crate::{Error, Store, event, interval, policy_text, quota};
 
 /// A sandbox, from the accepted request to its tombstone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -249,6 +249,7 @@ impl Store {
                     "cpuCount": resources.cpu_count, "memoryMB": resources.memory_mb, "diskSizeMB": resources.disk_mb,
                 });
                 event::updated(connection, &id, &sandbox.team, "resize", details, at).await?;
+                interval::settle_sandbox(connection, &sandbox, None, at).await?;
                 Ok(sandbox)
             })
         })

@@ -2,13 +2,14 @@
 //! and deleted after the copy, so that a crash leaves no unknown copy.
 
 use cabana_types::quota::{Limits, QuotaKind};
-use cabana_types::{BuildId, ProjectId, Resources, SandboxId, TeamId, TemplateId};
+use cabana_types::{BuildId, ProjectId, Resources, SandboxId, TeamId, TemplateId, UsageKind, UsageSubject};
 use jiff::Timestamp;
 use serde_json::json;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Sqlite};
 
 use crate::column::{self, Columns, micros};
+use crate::interval::{self, Metered};
 use crate::{Boot, Error, Store, event, project, quota};
 
 /// State of a snapshot.
@@ -183,6 +184,7 @@ impl Store {
 
     /// Marks a snapshot as ready.
     pub async fn snapshot_ready(&self, snapshot: Snapshot, at: Timestamp) -> Result<(), Error> {
+        let measured = self.measured().clone();
         self.write(move |connection| {
             Box::pin(async move {
                 sqlx::query("update snapshots set state = 'ready' where id = $1 and state = 'making'")
@@ -191,7 +193,10 @@ impl Store {
                     .await
                     .map_err(|e| Error::query("mark a snapshot as ready", e))?;
                 let data = json!({ "snapshotID": snapshot.id, "name": snapshot.name });
-                event::insert(connection, &snapshot.sandbox, &snapshot.team, event::SNAPSHOTTED, &data, at).await
+                event::insert(connection, &snapshot.sandbox, &snapshot.team, event::SNAPSHOTTED, &data, at).await?;
+                let mib = interval::disk_mib(connection, &snapshot.sandbox, &measured).await?;
+                interval::settle(connection, metered(&snapshot.team, &snapshot.id), &[(UsageKind::ColdMib, mib)], at)
+                    .await
             })
         })
         .await
@@ -199,15 +204,17 @@ impl Store {
 
     /// Marks a snapshot as deleting; it cannot be found any more. Returns `false` if it does not exist.
     pub async fn delete_snapshot(&self, id: TemplateId) -> Result<bool, Error> {
+        let now = Timestamp::now();
         self.write(move |connection| {
             Box::pin(async move {
                 let done = sqlx::query(
                     "update snapshots set state = 'deleting', name = null where id = $1 and state <> 'deleting'",
                 )
                 .bind(id.as_str())
-                .execute(connection)
+                .execute(&mut *connection)
                 .await
                 .map_err(|e| Error::query("mark a snapshot as deleting", e))?;
+                interval::end(connection, id.as_str(), now).await?;
                 Ok(done.rows_affected() > 0)
             })
         })
@@ -289,6 +296,10 @@ impl Store {
         let rows = sql.build().fetch_all(self.reader()).await.map_err(|e| Error::query("list snapshots", e))?;
         rows.iter().map(decode).collect()
     }
+}
+
+fn metered<'a>(team: &'a TeamId, id: &'a TemplateId) -> Metered<'a> {
+    Metered { team, project: None, kind: UsageSubject::Snapshot, id: id.as_str() }
 }
 
 fn decode(row: &SqliteRow) -> Result<Snapshot, Error> {

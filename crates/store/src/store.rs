@@ -2,16 +2,18 @@
 
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use cabana_supervisor::Supervisor;
+use cabana_types::BillingMode;
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, SqliteConnection, SqlitePool};
 use tokio::sync::Notify;
 
 use crate::feed::Feed;
+use crate::interval::Measured;
 use crate::writer::{Change, Writer};
 use crate::{Error, migrations};
 
@@ -28,6 +30,8 @@ pub struct Store {
     readers: SqlitePool,
     added: Arc<Notify>,
     feed: Feed,
+    measured: Measured,
+    billing: Arc<OnceLock<BillingMode>>,
     /// Supervises only the writer, so that it stops after everything else.
     supervisor: Supervisor,
 }
@@ -77,7 +81,7 @@ impl Store {
         let feed = Feed::new();
         let writer = Writer::start(&supervisor, connection, Arc::clone(&added), feed.clone());
         let writer = writer.await.map_err(|e| failed(Box::new(e)))?;
-        Ok(Self { writer, readers, added, feed, supervisor })
+        Ok(Self { writer, readers, added, feed, measured: Measured::default(), billing: Arc::default(), supervisor })
     }
 
     /// Waits for pending writes and closes the database; later calls return [`Error::Closed`] or fail.
@@ -92,6 +96,21 @@ impl Store {
 
     pub(crate) fn feed(&self) -> &Feed {
         &self.feed
+    }
+
+    /// Says whether use costs money, once; it does not where nobody said so.
+    pub fn set_billing(&self, mode: BillingMode) {
+        // A server says it once.
+        let _ = self.billing.set(mode);
+    }
+
+    /// Whether use costs money.
+    pub fn billing(&self) -> BillingMode {
+        self.billing.get().copied().unwrap_or(BillingMode::Off)
+    }
+
+    pub(crate) fn measured(&self) -> &Measured {
+        &self.measured
     }
 
     pub(crate) fn reader(&self) -> &SqlitePool {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
 use crate::column::micros;
+use crate::interval::{self, Measured};
 use crate::sandbox::{detail, read};
 use crate::tombstone::write_last_lines;
 use crate::{Error, Sandbox, Store, event, policy_text, quota, service};
@@ -22,7 +23,11 @@ const MOST_POSTPONED: i64 = 24 * 3600;
 impl Store {
     /// Applies a transition that the state allows.
     pub async fn apply(&self, id: SandboxId, transition: Transition, at: Timestamp) -> Result<Sandbox, Error> {
-        self.write(move |connection| Box::pin(apply(connection, id, transition, None, at))).await
+        let measured = self.measured().clone();
+        self.write(move |connection| {
+            Box::pin(async move { apply(connection, id, transition, None, &measured, at).await })
+        })
+        .await
     }
 
     /// Applies a transition and records a reason in its event.
@@ -33,11 +38,16 @@ impl Store {
         reason: String,
         at: Timestamp,
     ) -> Result<Sandbox, Error> {
-        self.write(move |connection| Box::pin(apply(connection, id, transition, Some(reason), at))).await
+        let measured = self.measured().clone();
+        self.write(move |connection| {
+            Box::pin(async move { apply(connection, id, transition, Some(reason), &measured, at).await })
+        })
+        .await
     }
 
     /// Applies [`Transition::Resume`] if the team's quotas allow another sandbox to run.
     pub async fn resume(&self, id: SandboxId, at: Timestamp) -> Result<Sandbox, Error> {
+        let measured = self.measured().clone();
         self.write(move |connection| {
             Box::pin(async move {
                 let sandbox = read(connection, &id).await?;
@@ -45,7 +55,7 @@ impl Store {
                     let wanted = quota::of_running(sandbox.resources);
                     quota::check_sandboxes(connection, &sandbox.team, wanted, Limits::default()).await?;
                 }
-                apply(connection, id, Transition::Resume, None, at).await
+                apply(connection, id, Transition::Resume, None, &measured, at).await
             })
         })
         .await
@@ -53,9 +63,10 @@ impl Store {
 
     /// Applies [`Transition::Started`] and sets the timeout; one that is resumed runs no longer than its team's quota allows.
     pub async fn started(&self, id: SandboxId, at: Timestamp, end_at: Timestamp) -> Result<Sandbox, Error> {
+        let measured = self.measured().clone();
         self.write(move |connection| {
             Box::pin(async move {
-                let mut sandbox = apply(connection, id.clone(), Transition::Started, None, at).await?;
+                let mut sandbox = apply(connection, id.clone(), Transition::Started, None, &measured, at).await?;
                 let first = sandbox.started_at.is_none();
                 sandbox.started_at = sandbox.started_at.or(Some(at));
                 sandbox.end_at = end_at;
@@ -95,6 +106,7 @@ impl Store {
     /// Ends or pauses a sandbox that reached the timeout `due`. If its timeout was changed since, returns the row unchanged; if a service
     /// in it is always on, the timeout begins again.
     pub async fn expire(&self, id: SandboxId, due: Timestamp, at: Timestamp) -> Result<Sandbox, Error> {
+        let measured = self.measured().clone();
         self.write(move |connection| {
             Box::pin(async move {
                 let sandbox = read(connection, &id).await?;
@@ -114,7 +126,7 @@ impl Store {
                 if !outlived && service::keeps_awake(connection, &id).await? {
                     return postpone(connection, sandbox, at).await;
                 }
-                apply(connection, id, transition, None, at).await
+                apply(connection, id, transition, None, &measured, at).await
             })
         })
         .await
@@ -122,11 +134,13 @@ impl Store {
 
     /// Applies [`Transition::Archive`] with a new generation.
     pub async fn archive(&self, id: SandboxId, whole: bool, at: Timestamp) -> Result<Sandbox, Error> {
+        let measured = self.measured().clone();
         self.write(move |connection| {
             Box::pin(async move {
                 let generation = read(connection, &id).await?.archives.saturating_add(1);
                 let mut sandbox =
-                    apply(connection, id.clone(), Transition::Archive { whole, generation }, None, at).await?;
+                    apply(connection, id.clone(), Transition::Archive { whole, generation }, None, &measured, at)
+                        .await?;
                 sandbox.archives = generation;
                 sqlx::query("update sandboxes set archives = $2 where id = $1")
                     .bind(id.as_str())
@@ -140,11 +154,13 @@ impl Store {
         .await
     }
 
-    /// Applies [`Transition::Archived`] and stores the archive's digest, which cold storage cannot forge.
-    pub async fn archived(&self, id: SandboxId, digest: String, at: Timestamp) -> Result<Sandbox, Error> {
+    /// Applies [`Transition::Archived`] and stores the archive's digest, which cold storage cannot forge, and its size.
+    pub async fn archived(&self, id: SandboxId, digest: String, bytes: u64, at: Timestamp) -> Result<Sandbox, Error> {
+        let measured = self.measured().clone();
         self.write(move |connection| {
             Box::pin(async move {
-                let mut sandbox = apply(connection, id.clone(), Transition::Archived, None, at).await?;
+                interval::write_archive(connection, &id, bytes).await?;
+                let mut sandbox = apply(connection, id.clone(), Transition::Archived, None, &measured, at).await?;
                 sqlx::query("update sandboxes set archive_digest = $2 where id = $1")
                     .bind(id.as_str())
                     .bind(&digest)
@@ -166,9 +182,10 @@ impl Store {
 
     /// The same, and keeps the last lines of the sandbox's journal if there are any; else those of its failure stay.
     pub async fn removed_with_lines(&self, id: SandboxId, lines: Vec<String>, at: Timestamp) -> Result<Sandbox, Error> {
+        let measured = self.measured().clone();
         self.write(move |connection| {
             Box::pin(async move {
-                let mut sandbox = apply(connection, id.clone(), Transition::Removed, None, at).await?;
+                let mut sandbox = apply(connection, id.clone(), Transition::Removed, None, &measured, at).await?;
                 sandbox.ended_at = Some(at);
                 if !lines.is_empty() {
                     write_last_lines(connection, &id, &lines).await?;
@@ -226,12 +243,13 @@ async fn postpone(connection: &mut SqliteConnection, mut sandbox: Sandbox, at: T
     Ok(sandbox)
 }
 
-/// Applies a transition and writes the state and the event.
+/// Applies a transition and writes the state, the event, and what the sandbox uses from then on.
 async fn apply(
     connection: &mut SqliteConnection,
     id: SandboxId,
     transition: Transition,
     reason: Option<String>,
+    measured: &Measured,
     at: Timestamp,
 ) -> Result<Sandbox, Error> {
     let mut sandbox = read(connection, &id).await?;
@@ -248,6 +266,9 @@ async fn apply(
         .execute(&mut *connection)
         .await
         .map_err(|e| Error::query("write a sandbox's state", e))?;
+    if transition != Transition::Removed {
+        interval::settle_sandbox(connection, &sandbox, Some(measured), at).await?;
+    }
     let mut data = about(&sandbox.state);
     if let (Some(reason), Value::Object(map)) = (reason, &mut data) {
         map.insert("reason".into(), reason.into());

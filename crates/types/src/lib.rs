@@ -9,6 +9,7 @@ mod word;
 pub mod actor;
 pub mod address;
 pub mod audit;
+pub mod billing;
 pub mod chat;
 mod code_enum;
 pub mod egress;
@@ -19,6 +20,7 @@ pub mod fact;
 pub mod guest;
 pub mod id;
 pub mod limits;
+pub mod money;
 pub mod permission;
 pub mod policy;
 pub mod quota;
@@ -29,9 +31,11 @@ pub mod service;
 pub mod tool;
 pub mod traffic;
 pub mod turn;
+pub mod usage;
 pub mod wire;
 
 pub use actor::ActorId;
+pub use billing::{BillingMode, EntryKind};
 pub use egress::EgressPolicy;
 pub use error_code::ErrorCode;
 pub use fact::Fact;
@@ -40,8 +44,10 @@ pub use id::{
     SandboxId, SecretId, ServiceId, SessionId, TeamId, TemplateId, TurnId, UserId, WebhookId,
 };
 pub use limits::Resources;
+pub use money::Micros;
 pub use permission::{Permission, Permissions, Role};
 pub use policy::LifecyclePolicy;
 pub use quota::QuotaKind;
 pub use secret::Secret;
 pub use traffic::Traffic;
+pub use usage::{UsageKind, UsageSubject};

@@ -120,7 +120,8 @@ async fn keep(
     let event = NewEvent::new("context.compacted", Some(&work.turn), data);
     let summary = until.map(|until| Summary { until, text: text.to_owned() }).or(chat.summary);
     let chat = ChatRow { summary, usage: chat.usage.plus(spent), ..chat };
-    writing.commit(vec![ChatChange::SetChat(chat), ChatChange::SetTurn(turn)], vec![event]).await
+    let counted = model_call::counted(&work.turn, model, spent);
+    writing.commit(vec![ChatChange::SetChat(chat), ChatChange::SetTurn(turn), counted], vec![event]).await
 }
 
 /// The rows of the conversation after a position.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cabana_agent::model::{Answer, ModelError, ModelErrorCode, ModelRequest, Piece, Tokens};
 use cabana_agent::{prompt, provider::retry};
-use cabana_store::{CallRow, ChatChange, ChatRow, MessageRow};
+use cabana_store::{CallRow, ChatChange, ChatRow, MessageRow, ModelCallRow};
 use cabana_types::chat::{MessageStatus, Part, Role, StopReason, Usage};
 use cabana_types::{MessageId, TurnId};
 use jiff::Timestamp;
@@ -277,7 +277,9 @@ async fn answered(
         ..chat
     };
     let mut events = vec![completed(&message, &made)];
-    let mut changes = vec![ChatChange::SetMessage(message), ChatChange::SetTurn(turn), ChatChange::SetChat(chat)];
+    let counted = counted(&turn.id, model, usage);
+    let mut changes =
+        vec![ChatChange::SetMessage(message), ChatChange::SetTurn(turn), ChatChange::SetChat(chat), counted];
     for call in made {
         events.extend(calls::announced(&call));
         changes.push(ChatChange::InsertCall(call));
@@ -286,6 +288,12 @@ async fn answered(
     drop(writing);
     failpoint::hit("chat.answered");
     Ok(())
+}
+
+/// Counts a call with its result.
+pub(super) fn counted(turn: &TurnId, model: &Resolved, usage: Usage) -> ChatChange {
+    let row = ModelCallRow { turn: turn.clone(), model: model.id.clone(), usage, at: Timestamp::now() };
+    ChatChange::CountModelCall(row)
 }
 
 pub(super) fn usage(model: &Resolved, tokens: Tokens) -> Usage {

@@ -59,7 +59,8 @@ impl Archiver {
         match packed.await {
             Ok((manifest, _)) => {
                 failpoint::hit("archive.stored");
-                self.store.archived(id.clone(), manifest.sha256.to_string(), Timestamp::now()).await?;
+                let digest = manifest.sha256.to_string();
+                self.store.archived(id.clone(), digest, manifest.length, Timestamp::now()).await?;
                 failpoint::hit("archive.written");
                 Ok(Outcome::Advanced)
             }

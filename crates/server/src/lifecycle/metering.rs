@@ -84,6 +84,7 @@ impl Metering {
         match tokio::time::timeout(ROUND_LIMIT, measured).await {
             Ok(Ok(Ok(stats))) => {
                 entry.with_meter(|meter| meter.record(stats));
+                self.driver.store.note_disk(id, stats.disk_used);
                 drop(held);
                 self.keep_lines(&entry, stats).await;
                 self.pause_if_idle(&entry, stats).await;

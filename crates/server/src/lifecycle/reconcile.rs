@@ -38,6 +38,7 @@ impl Driver {
             return Ok(Outcome::Advanced);
         }
         self.routes.withdraw(id);
+        self.note_disk(held).await;
         failpoint::hit("pause.withdrawn");
         let frozen = held.freeze().await;
         failpoint::hit("pause.frozen");
@@ -65,10 +66,18 @@ impl Driver {
         }
     }
 
+    /// Measures the disk, so that the next change of the sandbox writes how much of it is used.
+    pub(super) async fn note_disk(&self, held: &Held) {
+        if let Ok(stats) = held.stats().await {
+            self.store.note_disk(held.id(), stats.disk_used);
+        }
+    }
+
     /// Stops a sandbox and keeps its disk.
     pub(super) async fn shut_down(self: &Arc<Self>, held: &Held, sandbox: &Sandbox) -> Result<Outcome, ChangeError> {
         let id = &sandbox.id;
         self.routes.withdraw(id);
+        self.note_disk(held).await;
         if let Ok(Some(live)) = held.adopt().await {
             // A frozen guest cannot stop its processes.
             let _ = held.thaw().await;

@@ -7,8 +7,8 @@ use sqlx::SqliteConnection;
 use super::{ChatRequest, ChatRow, ChatSandboxRow, request, row, sandbox};
 use crate::column::micros;
 use crate::{
-    AttachmentRow, CallRow, CheckpointRow, Error, EventRow, MessageRow, Store, TurnRow, attachment, chat_call,
-    chat_event, checkpoint, message, turn,
+    AttachmentRow, CallRow, CheckpointRow, Error, EventRow, MessageRow, ModelCallRow, Store, TurnRow, attachment,
+    chat_call, chat_event, checkpoint, message, model_call, turn,
 };
 
 /// Changes of one chat that are written together.
@@ -50,6 +50,8 @@ pub enum ChatChange {
         name: String,
     },
     InsertCheckpoint(CheckpointRow),
+    /// Counts a call of a model.
+    CountModelCall(ModelCallRow),
     /// Inserts or replaces a file that is in no other chat.
     SetAttachment(AttachmentRow),
 }
@@ -122,6 +124,7 @@ async fn apply(
         ChatChange::SetSandbox(row) => sandbox::set(connection, chat, row).await,
         ChatChange::RemoveSandbox { name } => sandbox::remove(connection, chat, name).await,
         ChatChange::InsertCheckpoint(row) => checkpoint::insert(connection, chat, row).await,
+        ChatChange::CountModelCall(row) => model_call::insert(connection, team, chat, row).await,
         ChatChange::SetAttachment(row) => attachment::set(connection, team, chat, row).await,
     }
 }

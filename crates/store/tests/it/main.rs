@@ -7,6 +7,7 @@ mod chats;
 mod feed;
 mod history;
 mod listing;
+mod metering;
 mod opening;
 mod secrets;
 mod services;
@@ -37,6 +38,13 @@ struct TestDatabase {
 impl TestDatabase {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("temporary directory");
+        let path = dir.path().join("cabana.db");
+        Self { _dir: dir, path }
+    }
+
+    /// A database that no disk has to write.
+    fn in_memory() -> Self {
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("temporary directory");
         let path = dir.path().join("cabana.db");
         Self { _dir: dir, path }
     }
