@@ -38,7 +38,7 @@ pub(super) enum Version {
 impl App {
     /// Validates a request.
     pub(super) async fn create_request(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         headers: &HeaderMap,
         request: NewSandbox,
@@ -155,7 +155,7 @@ impl App {
     }
 
     /// The template or snapshot that a request names.
-    async fn find_origin(&self, team: &TeamId, text: &str) -> Result<Origin, ApiError> {
+    async fn find_origin(self: &Arc<Self>, team: &TeamId, text: &str) -> Result<Origin, ApiError> {
         if let Some(snapshot) = self.find_snapshot(team, text).await? {
             return Ok(Origin {
                 template: snapshot.template.clone(),
@@ -168,8 +168,15 @@ impl App {
                 disk: DiskSource::Snapshot(snapshot.id),
             });
         }
-        let template = self.find_template(team, text).await?;
-        let build = self.finished_build(&template, text).await?;
+        let found = async {
+            let template = self.find_template(team, text).await?;
+            let build = self.finished_build(&template, text).await?;
+            Ok((template, build))
+        };
+        let (template, build) = match found.await {
+            Ok(found) => found,
+            Err(error) => return Err(self.curated_error(text, error).await),
+        };
         Ok(Origin {
             template: template.id,
             build: build.id,
