@@ -29,7 +29,11 @@ pub(crate) struct Bash {
 
 impl Bash {
     /// Starts a shell. Output and errors are one stream, in their order.
-    pub(crate) async fn start(command: &mut Command, place: &Path, events: &UnboundedSender<Event>) -> std::io::Result<(Self, Process)> {
+    pub(crate) async fn start(
+        command: &mut Command,
+        place: &Path,
+        events: &UnboundedSender<Event>,
+    ) -> std::io::Result<(Self, Process)> {
         let (status_path, cell) = (place.with_extension("status"), place.with_extension("cell"));
         rustix::fs::mknodat(CWD, &status_path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
         // Also for writing: a pipe without a writer would be at its end.
@@ -47,7 +51,11 @@ impl Bash {
     }
 
     /// Runs a cell, after changes of the environment.
-    pub(crate) async fn execute(&mut self, code: &str, environment: &BTreeMap<String, Option<String>>) -> std::io::Result<()> {
+    pub(crate) async fn execute(
+        &mut self,
+        code: &str,
+        environment: &BTreeMap<String, Option<String>>,
+    ) -> std::io::Result<()> {
         self.count += 1;
         // The context holds the other end.
         let _ = self.events.send(Event::Started(self.count));

@@ -27,7 +27,14 @@ pub(crate) type Held<'a> = tokio::sync::MutexGuard<'a, Option<Kernel>>;
 impl Context {
     /// A context whose kernel starts when it is needed.
     pub(crate) fn new(id: String, language: Language, directory: String) -> Self {
-        Self { id, language, directory, kernel: Default::default(), process: Mutex::default(), removed: CancellationToken::new() }
+        Self {
+            id,
+            language,
+            directory,
+            kernel: Default::default(),
+            process: Mutex::default(),
+            removed: CancellationToken::new(),
+        }
     }
 
     /// Waits for earlier cells.

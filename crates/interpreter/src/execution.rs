@@ -68,7 +68,8 @@ impl Output {
         if self.waiting.load(Ordering::Relaxed) > MAX_WAITING {
             return Some(format!("The cell was interrupted: {} MiB of its output wait to be read", MAX_WAITING >> 20));
         }
-        (self.written > MAX_OUTPUT).then(|| format!("The cell was interrupted: its output has more than {} MiB", MAX_OUTPUT >> 20))
+        (self.written > MAX_OUTPUT)
+            .then(|| format!("The cell was interrupted: its output has more than {} MiB", MAX_OUTPUT >> 20))
     }
 }
 

@@ -72,7 +72,8 @@ impl Jupyter {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let (process, _) = Process::spawn(&mut command, Stdio::null(), events.clone())?;
         let starting = Self::connect(&place, &process, events, reports);
-        match timeout(START, starting).await.unwrap_or_else(|_| Err(std::io::Error::other("it did not answer in time"))) {
+        match timeout(START, starting).await.unwrap_or_else(|_| Err(std::io::Error::other("it did not answer in time")))
+        {
             Ok(connected) => Ok((connected, process)),
             Err(error) => {
                 process.kill();
@@ -199,7 +200,10 @@ async fn follow<R: AsyncRead + Unpin>(mut iopub: Receiver<R>, current: Current, 
 /// Reads replies. One whose last report does not come ends the request.
 async fn replies<R: AsyncRead + Unpin>(mut shell: Receiver<R>, current: Current, events: UnboundedSender<Event>) {
     while let Ok(frames) = shell.receive().await {
-        let Some(message) = Message::parse(frames).filter(|m| m.kind == "execute_reply" && current.is(&m.parent)) else { continue };
+        let Some(message) = Message::parse(frames).filter(|m| m.kind == "execute_reply" && current.is(&m.parent))
+        else {
+            continue;
+        };
         let (current, events) = (current.clone(), events.clone());
         tokio::spawn(async move {
             sleep(LATE).await;
@@ -267,18 +271,30 @@ mod tests {
 
     fn message(kind: &str, content: &str) -> Option<Event> {
         let header = format!("{{\"msg_type\":\"{kind}\"}}");
-        let frames = [b"topic".to_vec(), DELIMITER.to_vec(), vec![], header.into_bytes(), b"{\"msg_id\":\"1\"}".to_vec(), vec![], content.into()];
+        let frames = [
+            b"topic".to_vec(),
+            DELIMITER.to_vec(),
+            vec![],
+            header.into_bytes(),
+            b"{\"msg_id\":\"1\"}".to_vec(),
+            vec![],
+            content.into(),
+        ];
         Message::parse(frames.map(Some).into()).and_then(Message::event)
     }
 
     #[test]
     fn messages_become_events() {
         assert!(matches!(message("execute_input", r#"{"execution_count":3}"#), Some(Event::Started(3))));
-        assert!(matches!(message("stream", r#"{"name":"stderr","text":"x"}"#), Some(Event::Stream { stderr: true, text }) if text == "x"));
+        assert!(
+            matches!(message("stream", r#"{"name":"stderr","text":"x"}"#), Some(Event::Stream { stderr: true, text }) if text == "x")
+        );
         assert!(matches!(message("status", r#"{"execution_state":"idle"}"#), Some(Event::Idle)));
         let error = message("error", r#"{"ename":"E","evalue":"v","traceback":["a","b"]}"#);
         assert!(matches!(error, Some(Event::Error(e)) if e.traceback == "a\nb" && e.name == "E"));
-        for (kind, content) in [("status", "{}"), ("display_data", "{}"), ("comm_open", "{}"), ("execute_result", "[1"), ("", "null")] {
+        for (kind, content) in
+            [("status", "{}"), ("display_data", "{}"), ("comm_open", "{}"), ("execute_result", "[1"), ("", "null")]
+        {
             assert!(message(kind, content).is_none(), "{kind} {content}");
         }
         assert!(Message::parse(vec![Some(DELIMITER.to_vec()), None]).is_none());

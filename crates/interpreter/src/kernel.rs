@@ -20,8 +20,10 @@ pub(crate) type Environment = BTreeMap<String, Option<String>>;
 
 /// Where the service keeps its sockets and scripts. Only root may enter it.
 pub(crate) const PLACE: &str = "/run/cabana-interpreter";
-pub(crate) const SCRIPTS: [(&str, &str); 2] =
-    [("python.py", include_str!("../kernels/python.py")), ("javascript.mjs", include_str!("../kernels/javascript.mjs"))];
+pub(crate) const SCRIPTS: [(&str, &str); 2] = [
+    ("python.py", include_str!("../kernels/python.py")),
+    ("javascript.mjs", include_str!("../kernels/javascript.mjs")),
+];
 
 /// The environment of kernels: they run as root.
 const HOME: [(&str, &str); 3] = [("HOME", "/root"), ("USER", "root"), ("LOGNAME", "root")];
@@ -49,7 +51,8 @@ impl Kernel {
     /// Starts a kernel in a directory.
     pub(crate) async fn start(language: &Language, directory: &str) -> Result<Self, Error> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let place = Path::new(PLACE).join(format!("k{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
+        let place =
+            Path::new(PLACE).join(format!("k{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
         if !tokio::fs::metadata(directory).await.is_ok_and(|about| about.is_dir()) {
             return Err(Error::Directory(directory.to_owned()));
         }
@@ -74,7 +77,9 @@ impl Kernel {
             Runner::R => {
                 let r = |file: &Path| {
                     let mut command = command("R");
-                    command.args(["--no-save", "--no-restore", "--no-echo", "-e", "IRkernel::main()", "--args"]).arg(file);
+                    command
+                        .args(["--no-save", "--no-restore", "--no-echo", "-e", "IRkernel::main()", "--args"])
+                        .arg(file);
                     command
                 };
                 let started = Jupyter::start(r, place, &sender, &mut events).await;

@@ -45,7 +45,8 @@ impl Language {
         };
         let found = ALL.iter().find(|(name, _, program)| *name == wanted && is_installed(program));
         found.map(|(name, runner, _)| Self { name, runner: *runner }).ok_or_else(|| {
-            let there: Vec<&str> = ALL.iter().filter(|(_, _, program)| is_installed(program)).map(|(name, ..)| *name).collect();
+            let there: Vec<&str> =
+                ALL.iter().filter(|(_, _, program)| is_installed(program)).map(|(name, ..)| *name).collect();
             Error::Language(given.chars().take(64).collect(), there.join(", "))
         })
     }
@@ -62,7 +63,9 @@ mod tests {
 
     #[test]
     fn names() {
-        for (text, name) in [(None, "python"), (Some(" Python "), "python"), (Some(""), "python"), (Some("Bash"), "bash")] {
+        for (text, name) in
+            [(None, "python"), (Some(" Python "), "python"), (Some(""), "python"), (Some("Bash"), "bash")]
+        {
             assert_eq!(Language::parse(text).expect("language").name, name);
         }
         let error = Language::parse(Some("cobol")).expect_err("not there").to_string();

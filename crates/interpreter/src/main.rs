@@ -30,7 +30,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // The template's start command shows it when the sandbox does not become ready.
-            let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("cabana-interpreter: {error}\n").as_bytes());
+            let _ =
+                std::io::Write::write_all(&mut std::io::stderr(), format!("cabana-interpreter: {error}\n").as_bytes());
             ExitCode::FAILURE
         }
     }

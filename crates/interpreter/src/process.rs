@@ -22,7 +22,11 @@ struct Inner {
 
 impl Process {
     /// Starts a process. Its end is reported as [`Event::Died`].
-    pub(crate) fn spawn(command: &mut Command, stdin: Stdio, events: UnboundedSender<Event>) -> std::io::Result<(Self, Option<ChildStdin>)> {
+    pub(crate) fn spawn(
+        command: &mut Command,
+        stdin: Stdio,
+        events: UnboundedSender<Event>,
+    ) -> std::io::Result<(Self, Option<ChildStdin>)> {
         let mut child = command.stdin(stdin).process_group(0).spawn()?;
         let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let group = id.ok_or_else(|| std::io::Error::other("it ended at once"))?;

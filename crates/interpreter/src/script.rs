@@ -31,7 +31,11 @@ pub(crate) struct Script {
 
 impl Script {
     /// Starts a script, which gets the path of its socket as its last argument.
-    pub(crate) async fn start(command: &mut Command, place: &Path, events: &UnboundedSender<Event>) -> std::io::Result<(Self, Process)> {
+    pub(crate) async fn start(
+        command: &mut Command,
+        place: &Path,
+        events: &UnboundedSender<Event>,
+    ) -> std::io::Result<(Self, Process)> {
         let path = place.with_extension("sock");
         let listener = UnixListener::bind(&path)?;
         command.arg(&path);
@@ -39,10 +43,16 @@ impl Script {
             let (reader, writer) = std::io::pipe()?;
             let reader = pipe::Receiver::from_owned_fd(reader.into())?;
             tokio::spawn(copy(reader, stderr, events.clone()));
-            if stderr { command.stderr(writer) } else { command.stdout(writer) };
+            if stderr {
+                command.stderr(writer)
+            } else {
+                command.stdout(writer)
+            };
         }
         let (process, _) = Process::spawn(command, Stdio::null(), events.clone())?;
-        let accepted = timeout(START, listener.accept()).await.unwrap_or_else(|_| Err(std::io::Error::other("it did not connect in time")));
+        let accepted = timeout(START, listener.accept())
+            .await
+            .unwrap_or_else(|_| Err(std::io::Error::other("it did not connect in time")));
         let (read, socket) = match accepted {
             Ok((stream, _)) => stream.into_split(),
             Err(error) => {
@@ -55,7 +65,11 @@ impl Script {
     }
 
     /// Runs a cell, after changes of the environment.
-    pub(crate) async fn execute(&mut self, code: &str, environment: &BTreeMap<String, Option<String>>) -> std::io::Result<()> {
+    pub(crate) async fn execute(
+        &mut self,
+        code: &str,
+        environment: &BTreeMap<String, Option<String>>,
+    ) -> std::io::Result<()> {
         self.count += 1;
         // The context holds the other end.
         let _ = self.events.send(Event::Started(self.count));
@@ -165,6 +179,9 @@ mod tests {
             let read = [utf8.take(first), utf8.take(second)].into_iter().flatten().collect::<String>();
             assert_eq!(read, text);
         }
-        assert_eq!(Utf8::default().take(b"\xff\x80\x80\x80\x80").as_deref(), Some("\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}"));
+        assert_eq!(
+            Utf8::default().take(b"\xff\x80\x80\x80\x80").as_deref(),
+            Some("\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}")
+        );
     }
 }

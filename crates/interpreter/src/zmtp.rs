@@ -132,7 +132,9 @@ fn invalid(text: &'static str) -> io::Error {
 mod tests {
     use super::*;
 
-    fn pair() -> (Sender<tokio::io::WriteHalf<tokio::io::DuplexStream>>, Receiver<tokio::io::ReadHalf<tokio::io::DuplexStream>>) {
+    fn pair()
+    -> (Sender<tokio::io::WriteHalf<tokio::io::DuplexStream>>, Receiver<tokio::io::ReadHalf<tokio::io::DuplexStream>>)
+    {
         let (one, other) = tokio::io::duplex(1 << 16);
         (Sender(tokio::io::split(one).1), Receiver(BufReader::new(tokio::io::split(other).0)))
     }

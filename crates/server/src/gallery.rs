@@ -119,12 +119,15 @@ impl Gallery {
         let known = self.known().await?;
         let found = self.store.template_by_alias(&self.team, None, curated.name).await?.filter(|t| t.team == self.team);
         let Some(template) = found else { return Ok(State::Absent) };
-        let Some(known) = known.get(curated.name).filter(|known| known.template == template.id) else { return Ok(State::Taken) };
+        let Some(known) = known.get(curated.name).filter(|known| known.template == template.id) else {
+            return Ok(State::Taken);
+        };
         if let Some((build, BuildStatus::Waiting | BuildStatus::Building)) = template.newest.clone() {
             return Ok(State::Building(template, build));
         }
         if let Some(ready) = template.build.as_ref().filter(|build| build.status == BuildStatus::Ready) {
-            let recipe = curated.prepared(self.interpreter.get()).map_err(GalleryError::Pack)?.map(|(_, recipe)| recipe);
+            let recipe =
+                curated.prepared(self.interpreter.get()).map_err(GalleryError::Pack)?.map(|(_, recipe)| recipe);
             let same = ready.id == known.build && recipe.is_none_or(|recipe| recipe == known.recipe);
             return Ok(if same { State::Ready(template) } else { State::Outdated(template) });
         }

@@ -92,11 +92,13 @@ impl App {
             }
             Ok(Found::Failed(_, build)) => {
                 let why = build.error.unwrap_or_default();
-                let text = format!("The build of template {name:?} failed: {why}. `cabana template get {name}` tries again");
+                let text =
+                    format!("The build of template {name:?} failed: {why}. `cabana template get {name}` tries again");
                 ApiError::new(ErrorCode::BuildFailed, text)
             }
             Ok(Found::Ready(_) | Found::Outdated(_)) => {
-                ApiError::new(ErrorCode::TemplateNotReady, format!("Template {name:?} is ready now; try again")).retry_after(1)
+                ApiError::new(ErrorCode::TemplateNotReady, format!("Template {name:?} is ready now; try again"))
+                    .retry_after(1)
             }
             Ok(Found::Taken) => error,
             Err(failed) => failed,

@@ -57,7 +57,17 @@ macro_rules! curated {
 type Source = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)], bool);
 
 const SOURCES: &[Source] = &[
+    curated!("claude-code", false),
     curated!("code-interpreter-v1", true, "requirements.txt"),
+    curated!("codex", false),
+    curated!("go", false),
+    curated!("java", false),
+    curated!("node", false),
+    curated!("opencode", false),
+    curated!("postgres", false),
+    curated!("python-data", false),
+    curated!("redis", false),
+    curated!("rust", false),
 ];
 
 /// All of them, by name.
@@ -85,7 +95,11 @@ impl Curated {
         let program = self.interprets.then_some((INTERPRETER, interpreter, 0o755));
         let mut writer = Writer::new(Vec::new());
         for (name, mut bytes, mode) in texts.chain(program) {
-            let entry = Entry { size: bytes.len() as u64, mtime: Time::from_seconds(TIME), ..Entry::new(Kind::File, name, mode) };
+            let entry = Entry {
+                size: bytes.len() as u64,
+                mtime: Time::from_seconds(TIME),
+                ..Entry::new(Kind::File, name, mode)
+            };
             writer.append(&entry, &mut bytes)?;
         }
         writer.finish()
@@ -105,7 +119,10 @@ impl Curated {
     }
 
     /// Its context and recipe, with the program if it needs one. `None` if this program does not contain that.
-    pub(crate) fn prepared(&self, interpreter: Option<&Cow<'static, [u8]>>) -> std::io::Result<Option<(Vec<u8>, String)>> {
+    pub(crate) fn prepared(
+        &self,
+        interpreter: Option<&Cow<'static, [u8]>>,
+    ) -> std::io::Result<Option<(Vec<u8>, String)>> {
         let program: &[u8] = match interpreter {
             Some(program) => program,
             None if self.interprets => return Ok(None),
@@ -131,7 +148,7 @@ mod tests {
             let file = Dockerfile::parse(curated.dockerfile).expect(curated.name);
             file.plan(None, &BTreeMap::new()).expect(curated.name);
             assert!(curated.dockerfile.contains("FROM base"), "{}: no registry of images is needed", curated.name);
-            assert!(["Agents", "Data", "Databases", "Languages"].contains(&card.category.as_str()), "{}", curated.name);
+            assert!(["Agents", "Data", "Languages"].contains(&card.category.as_str()), "{}", curated.name);
             for text in [&card.title, &card.description, &card.licence] {
                 assert!(!text.is_empty() && text.len() < 400, "{}", curated.name);
             }

@@ -15,7 +15,7 @@ pub struct CuratedTemplate {
     pub name: String,
     /// Its title.
     pub title: String,
-    /// `Agents`, `Data`, `Databases` or `Languages`.
+    /// `Agents`, `Data` or `Languages`.
     pub category: String,
     /// What is in it.
     pub description: String,
