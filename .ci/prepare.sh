@@ -54,20 +54,23 @@ need_rust() {
     at_least "${have%%-*}" "$want" || die "Rust $want or newer is needed; this is $have" "rustup update stable"
 }
 
-# Builds the static target/embedded/cabana-guest, and has later cargo calls embed it in `cabana`. Call it before any of them: with and
-# without it, the program is compiled twice. Not in target/release: the Rust tests put a guest there that is not static.
+# Builds the static programs that run inside sandboxes, target/embedded/cabana-guest and cabana-interpreter, and has later cargo calls embed
+# them in `cabana`. Call it before any of them: with and without it, the program is compiled twice. Not in target/release: the Rust tests put
+# a guest there that is not static.
 build_guest() {
     need_packages cc=build-essential
     need_rust
-    local triple guest
+    local triple program
     triple=$(rustc -vV | sed -n 's/^host: //p')
-    # Naming the target keeps the flags away from build scripts and macros, and gives the guest its own directory.
-    with_progress "guest program" env RUSTFLAGS="-C target-feature=+crt-static" \
-        cargo build --package cabana-guest --profile guest --target "$triple"
-    guest=target/$triple/guest/cabana-guest
-    export CABANA_GUEST_PROGRAM=$PWD/target/embedded/cabana-guest
-    # One that has not changed keeps its time: `cabana` is not compiled again.
-    cmp -s "$guest" "$CABANA_GUEST_PROGRAM" || install -D -m 0755 "$guest" "$CABANA_GUEST_PROGRAM"
+    # Naming the target keeps the flags away from build scripts and macros, and gives these programs their own directory.
+    with_progress "programs of sandboxes" env RUSTFLAGS="-C target-feature=+crt-static" \
+        cargo build --package cabana-guest --package cabana-interpreter --profile guest --target "$triple"
+    for program in cabana-guest cabana-interpreter; do
+        # One that has not changed keeps its time: `cabana` is not compiled again.
+        cmp -s "target/$triple/guest/$program" "target/embedded/$program" \
+            || install -D -m 0755 "target/$triple/guest/$program" "target/embedded/$program"
+    done
+    export CABANA_GUEST_PROGRAM=$PWD/target/embedded/cabana-guest CABANA_INTERPRETER_PROGRAM=$PWD/target/embedded/cabana-interpreter
 }
 
 # Builds target/release/cabana with its guest and the console. With `--tests`, after the Rust tests: from what they have compiled. Without, dependencies

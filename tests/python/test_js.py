@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from interpreters import build
 from server import ROOT
 
 FILES = sorted((ROOT / "tests/js").glob("*.test.mjs"))
@@ -15,6 +16,8 @@ CORE = ("commands.test.mjs", "files.test.mjs", "git.test.mjs", "lifecycle.test.m
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_js(file, server, js_counts, registries, internet):
+    if file.name == "interpreter.test.mjs":
+        build(server)
     closed = registries.has("team/busybox:v1").closed.host
     run(file, server, js_counts, CABANA_TEST_OPEN=registries.open.host, CABANA_TEST_CLOSED=closed)
 

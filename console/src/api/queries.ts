@@ -29,7 +29,7 @@ import {
 import { checkServer, getDoctor, getStatus } from './server';
 import { getService, listLinks, listServices } from './services';
 import { listSnapshots } from './snapshots';
-import { getBuild, getTemplate, listAllTemplates, listTags, tagGroups } from './templates';
+import { getBuild, getTemplate, listAllTemplates, listCurated, listTags, tagGroups } from './templates';
 import { listDeliveries, listWebhooks } from './webhooks';
 
 const MINUTE = 60_000;
@@ -107,6 +107,10 @@ export const terminalsQuery = (id: string) =>
 
 export const snapshotsQuery = (query: { sandboxID?: string; limit?: number; nextToken?: string } = {}) =>
   queryOptions({ queryKey: ['snapshots', query], queryFn: ({ signal }) => listSnapshots(query, signal) });
+
+/** The templates that the server can build. Under the key of templates: their states change with these. */
+export const curatedQuery = () =>
+  queryOptions({ queryKey: ['templates', 'gallery'], queryFn: ({ signal }) => listCurated(signal) });
 
 export const templatesQuery = () =>
   queryOptions({ queryKey: ['templates'], queryFn: ({ signal }) => listAllTemplates(signal) });

@@ -4,6 +4,7 @@ import type {
   BuildInfo,
   BuildLogPage,
   BuildStart,
+  CuratedTemplate,
   NewTemplate,
   RequestedBuild,
   TagAssignmentPage,
@@ -23,6 +24,10 @@ export const listTemplates = (query: { limit?: number; nextToken?: string } = {}
 
 export const listAllTemplates = (signal?: AbortSignal, most = 5_000) =>
   pages((nextToken) => listTemplates({ nextToken }, signal), most);
+
+export const listCurated = (signal?: AbortSignal) => request<CuratedTemplate[]>('GET', '/templates/gallery', { signal });
+
+export const buildCurated = (name: string) => request<CuratedTemplate>('POST', `/templates/gallery/${part(name)}`);
 
 export const listDefaultTemplates = (signal?: AbortSignal) =>
   request<Template[]>('GET', '/default-templates', { signal });

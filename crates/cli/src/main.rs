@@ -10,6 +10,7 @@ mod connection;
 mod creation;
 mod failure;
 mod guest_program;
+mod interpreter_program;
 mod lease;
 mod local_files;
 mod output;

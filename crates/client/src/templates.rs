@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use cabana_types::wire::{
-    AssignTags, AssignedTags, BuildInfo, BuildLogPage, BuildStart, FileUpload, NewTemplate, RemoveTags, RequestedBuild,
-    Template, TemplateAlias, TemplateNames, TemplateTag, TemplateUpdate, TemplateWithBuilds,
+    AssignTags, AssignedTags, BuildInfo, BuildLogPage, BuildStart, CuratedTemplate, FileUpload, NewTemplate,
+    RemoveTags, RequestedBuild, Template, TemplateAlias, TemplateNames, TemplateTag, TemplateUpdate,
+    TemplateWithBuilds,
 };
 use cabana_types::{BuildId, TemplateId};
 use futures_util::{Stream, TryStreamExt};
@@ -36,6 +37,22 @@ impl Client {
             Err(e) if e.is_not_found() => Ok(None),
             found => found.map(Some),
         }
+    }
+
+    /// The templates that the server can build.
+    pub async fn curated_templates(&self) -> Result<Vec<CuratedTemplate>> {
+        self.fetch("list curated templates", "/templates/gallery").await
+    }
+
+    /// One of them.
+    pub async fn curated_template(&self, name: &str) -> Result<CuratedTemplate> {
+        self.fetch("get the curated template", &format!("/templates/gallery/{}", quote(name))).await
+    }
+
+    /// Builds one, unless it is ready or being built.
+    pub async fn build_curated(&self, name: &str) -> Result<CuratedTemplate> {
+        let request = self.request(Method::POST, &format!("/templates/gallery/{}", quote(name)), None)?;
+        self.call("build the curated template", request).await
     }
 
     /// Deletes a template with all its builds.

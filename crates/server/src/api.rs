@@ -20,6 +20,7 @@ mod egress_policy;
 mod entering;
 mod events;
 mod files;
+mod gallery;
 mod identity;
 mod invitation;
 mod keys;
@@ -92,6 +93,7 @@ use crate::chats::blobs::Blobs;
 use crate::chats::models::Models;
 use crate::config;
 use crate::egress::Egress;
+use crate::gallery::Gallery;
 use crate::lifecycle::Lifecycle;
 use crate::live::Live;
 use crate::resource_limits::ResourceLimits;
@@ -144,6 +146,8 @@ pub struct App {
     pub webhooks: config::Webhooks,
     /// Builds templates.
     pub builds: Arc<Builds>,
+    /// Templates that the server can build.
+    pub(crate) gallery: Gallery,
     /// Secrets and workload identity.
     pub vault: Arc<Vault>,
     /// Models of chats.
@@ -295,6 +299,7 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .merge(completions::routes())
         .merge(doctor::routes())
         .merge(files::routes())
+        .merge(gallery::routes())
         .merge(models::routes())
         .merge(ports::routes())
         .merge(secrets::routes())

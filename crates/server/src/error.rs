@@ -103,6 +103,12 @@ impl ApiError {
         Self { retry_after: Some(retry_after), ..Self::new(ErrorCode::RateLimited, message) }
     }
 
+    /// The same, and when the request may succeed.
+    #[must_use]
+    pub fn retry_after(self, seconds: u64) -> Self {
+        Self { retry_after: Some(seconds), ..self }
+    }
+
     /// A file is not the one that the request names; `etag` is that of the present one.
     pub fn file_changed(message: impl Into<String>, etag: Option<String>) -> Self {
         Self { etag, ..Self::new(ErrorCode::FileChanged, message) }

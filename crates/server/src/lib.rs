@@ -15,6 +15,7 @@ pub mod doctor;
 mod egress;
 pub mod error;
 mod failpoint;
+mod gallery;
 mod guest_process;
 pub mod lifecycle;
 mod live;

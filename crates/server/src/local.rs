@@ -1,5 +1,6 @@
 //! The composition root: a server on this machine, with its pool, its network, native isolation and the template `base`.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub struct Programs {
     pub launcher: PathBuf,
     /// The guest's executable; `None` if it is embedded in `launcher`.
     pub guest: Option<PathBuf>,
+    /// The program of the code interpreter, if there is one.
+    pub interpreter: Option<Cow<'static, [u8]>>,
     /// The files of the web console.
     pub assets: Arc<dyn Assets>,
 }
@@ -95,7 +98,7 @@ pub async fn serve(
         supervisor: supervisor.clone(),
     };
     let host = Arc::new(Host::open(host, Arc::new(pool.clone())).await.map_err(machine)?);
-    let Programs { launcher, guest, assets } = programs;
+    let Programs { launcher, guest, interpreter, assets } = programs;
     let native = NativeConfig { program: launcher, guest };
     let native = Native::open(&native, Arc::clone(&host)).map_err(machine)?;
     let isolations = Isolations::new(Arc::new(native), Arc::new(pool.clone()))
@@ -107,7 +110,13 @@ pub async fn serve(
         Server::start_after(config, data_dir, store, Arc::new(isolations), supervisor.clone(), disks_lost).await;
     let served = match started {
         Ok(server) => match start_proxy(config, &host, &server, &supervisor).await {
-            Ok(()) => run(config, &pool, isolation, server.with_assets(assets), observer, shutdown).await,
+            Ok(()) => {
+                let server = match interpreter {
+                    Some(program) => server.with_interpreter(program),
+                    None => server,
+                };
+                run(config, &pool, isolation, server.with_assets(assets), observer, shutdown).await
+            }
             Err(error) => Err(error),
         },
         Err(error) => Err(error),

@@ -2,6 +2,7 @@
 
 mod handles;
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -37,6 +38,7 @@ use crate::data_dir::DataDir;
 use crate::egress::Egress;
 use crate::error::Error;
 use crate::failpoint;
+use crate::gallery::Gallery;
 use crate::lifecycle::Lifecycle;
 use crate::live::Live;
 use crate::rater::Rater;
@@ -139,7 +141,7 @@ impl Server {
         let tasks = TaskTracker::new();
         tasks.spawn(reboot.boot_again(Arc::clone(&lifecycle)));
         let egress = Egress::new(&config.egress);
-        let calls_store = store.clone();
+        let (calls_store, gallery_store) = (store.clone(), store.clone());
         let live = Live::new(store.clone());
         let base = Base::of(domain.as_deref(), Some(&config.console_url(address)));
         let services = Services::open(store.clone(), Arc::clone(&directory), Arc::clone(&live), base).await?;
@@ -163,6 +165,13 @@ impl Server {
             no_new_privileges: config.isolation.no_new_privileges,
             domain,
             webhooks: config.webhooks.clone(),
+            gallery: Gallery::new(
+                gallery_store,
+                Arc::clone(&builds),
+                handles::first_team(),
+                config.quotas(),
+                config.limits.disk_mb,
+            ),
             builds,
             vault,
             models,
@@ -211,6 +220,13 @@ impl Server {
     #[must_use]
     pub fn with_assets(mut self, assets: Arc<dyn Assets>) -> Self {
         self.assets = assets;
+        self
+    }
+
+    /// Puts this program into the template of the code interpreter.
+    #[must_use]
+    pub fn with_interpreter(self, program: Cow<'static, [u8]>) -> Self {
+        self.app.gallery.provide(program);
         self
     }
 

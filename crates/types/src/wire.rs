@@ -8,6 +8,7 @@ mod build;
 mod chat;
 mod doctor;
 mod file;
+mod gallery;
 mod network;
 mod pause;
 mod people;
@@ -44,6 +45,7 @@ pub use chat::{
 };
 pub use doctor::{DoctorCheck, DoctorReport, DoctorState};
 pub use file::{FileEntry, FileKind, FileList, FileStat, MadeDirectory, MoveFile, NewDirectory, WrittenFile};
+pub use gallery::CuratedTemplate;
 pub use network::{
     NetworkProxy, NetworkProxyTls, NetworkRequest, NetworkRule, NetworkStatus, NetworkTransform, SandboxNetwork,
 };

@@ -1,12 +1,13 @@
 // Templates to begin with: what this server offers, and Dockerfiles of ours that build with one press.
-import { useQueryClient } from '@tanstack/react-query';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { FileText } from 'lucide-react';
 import { useState } from 'react';
 import { useLocation } from 'wouter';
-import type { Template } from '../../api';
+import { type CuratedTemplate, curatedQuery, type Template } from '../../api';
 import { mib } from '../../format/size';
-import { Button, ButtonLink, CodeBlock, Dialog, IconButton, Link, NoMatch, StateDot, toast } from '../../ui';
+import { Button, ButtonLink, CodeBlock, Dialog, IconButton, Link, NoMatch, QueryView, StateDot, toast } from '../../ui';
 import { beginBuild, buildPath } from './build';
+import { CuratedCard } from './curated';
 import { Glyph, glyphOf } from './glyph';
 import { createHref, nameOf } from './mine';
 import { NewTemplate } from './new-template';
@@ -23,16 +24,37 @@ interface Props {
   onClear: () => void;
 }
 
-export function Gallery({ templates, q, category, onClear }: Props) {
-  const [seen, setSeen] = useState<Recipe | null>(null);
+interface Seen {
+  name: string;
+  text: string;
+  dockerfile: string;
+  /** It can be changed before it is built. */
+  recipe?: Recipe;
+}
+
+export function Gallery(props: Props) {
+  const query = useQuery(curatedQuery());
+  return <QueryView query={query}>{(curated) => <Shown {...props} curated={curated} />}</QueryView>;
+}
+
+function Shown({ templates, q, category, onClear, curated }: Props & { curated: readonly CuratedTemplate[] }) {
+  const [seen, setSeen] = useState<Seen | null>(null);
   const [edited, setEdited] = useState<Recipe | null>(null);
-  const offered = templates.filter((one) => one.public && matches(q, nameOf(one), textOf(one)));
+  const known = new Set(curated.map((one) => one.templateID));
+  const offered = templates.filter(
+    (one) => one.public && !known.has(one.templateID) && matches(q, nameOf(one), textOf(one)),
+  );
+  const cards = curated.filter((one) => matches(q, one.name, one.title, one.description, one.dockerfile));
   const recipes = RECIPES.filter(
     (recipe) => (!category || recipe.category === category) && matches(q, recipe.name, recipe.text, recipe.dockerfile),
   );
-  const sections = CATEGORIES.map((id) => [id, recipes.filter((recipe) => recipe.category === id)] as const);
+  const sections = CATEGORIES.filter((id) => !category || id === category).map((id) => ({
+    id,
+    cards: cards.filter((one) => one.category.toLowerCase() === id),
+    recipes: recipes.filter((recipe) => recipe.category === id),
+  }));
   const server = category ? [] : offered;
-  if (server.length === 0 && recipes.length === 0) return <NoMatch onClear={onClear} />;
+  if (server.length === 0 && sections.every((one) => one.cards.length + one.recipes.length === 0)) return <NoMatch onClear={onClear} />;
   return (
     <>
       {server.length > 0 && (
@@ -43,15 +65,22 @@ export function Gallery({ templates, q, category, onClear }: Props) {
         </Section>
       )}
       {sections
-        .filter(([, list]) => list.length > 0)
-        .map(([id, list]) => (
-          <Section key={id} title={strings.categories[id]} count={list.length}>
-            {list.map((recipe) => (
+        .filter((one) => one.cards.length + one.recipes.length > 0)
+        .map(({ id, cards, recipes }) => (
+          <Section key={id} title={strings.categories[id]} count={cards.length + recipes.length}>
+            {cards.map((one) => (
+              <CuratedCard
+                key={one.name}
+                curated={one}
+                onSee={() => setSeen({ name: one.name, text: one.description, dockerfile: one.dockerfile })}
+              />
+            ))}
+            {recipes.map((recipe) => (
               <RecipeCard
                 key={recipe.name}
                 recipe={recipe}
                 built={templates.find((one) => one.aliases.includes(recipe.name))}
-                onSee={() => setSeen(recipe)}
+                onSee={() => setSeen({ ...recipe, recipe })}
               />
             ))}
           </Section>
@@ -65,14 +94,16 @@ export function Gallery({ templates, q, category, onClear }: Props) {
           actions={
             <>
               <Button onPress={() => setSeen(null)}>{strings.close}</Button>
-              <Button
-                onPress={() => {
-                  setEdited(seen);
-                  setSeen(null);
-                }}
-              >
-                {strings.editFirst}
-              </Button>
+              {seen.recipe && (
+                <Button
+                  onPress={() => {
+                    setEdited(seen.recipe ?? null);
+                    setSeen(null);
+                  }}
+                >
+                  {strings.editFirst}
+                </Button>
+              )}
             </>
           }
         >

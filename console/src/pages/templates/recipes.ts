@@ -37,40 +37,6 @@ const file = (...parts: string[]) => `${['FROM base', ...parts, END].join('\n\n'
 
 export const RECIPES: readonly Recipe[] = [
   {
-    name: 'rust',
-    glyph: 'rs',
-    category: 'languages',
-    text: 'Rust 1.63, cargo, clippy, rustfmt and the linker mold',
-    dockerfile: file(
-      apt('rustc', 'cargo', 'rustfmt', 'rust-clippy', 'mold', 'pkg-config', 'libssl-dev'),
-      '# Linking takes most of the time of small changes: mold is several times faster.\nENV RUSTFLAGS="-C link-arg=-fuse-ld=mold"',
-    ),
-    memoryMB: 2048,
-  },
-  {
-    name: 'go',
-    glyph: 'go',
-    category: 'languages',
-    text: 'Go 1.19, its language server and the debugger delve',
-    dockerfile: file(
-      apt('golang-go', 'gopls', 'delve'),
-      '# What `go install` builds is found by name.\nENV GOPATH=/home/user/go\n' +
-        'ENV PATH=/home/user/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
-    ),
-  },
-  {
-    name: 'java',
-    glyph: 'jv',
-    category: 'languages',
-    text: 'OpenJDK 17 and Maven',
-    dockerfile: file(
-      apt('openjdk-17-jdk-headless', 'maven'),
-      '# The same directory on every processor.\nRUN ln -s /usr/lib/jvm/java-17-openjdk-* /usr/lib/jvm/default-jdk\n' +
-        'ENV JAVA_HOME=/usr/lib/jvm/default-jdk',
-    ),
-    memoryMB: 2048,
-  },
-  {
     name: 'cpp',
     glyph: 'c++',
     category: 'languages',
@@ -100,28 +66,6 @@ export const RECIPES: readonly Recipe[] = [
     category: 'web',
     text: 'httpx, Beautiful Soup, lxml, selectolax, trafilatura and feedparser: pages without a browser',
     dockerfile: file(pip('httpx[http2]', 'beautifulsoup4', 'lxml', 'selectolax', 'trafilatura', 'feedparser')),
-  },
-  {
-    name: 'python-data',
-    glyph: 'df',
-    category: 'data',
-    text: 'pandas, polars, DuckDB, pyarrow, scikit-learn, matplotlib and a Jupyter kernel',
-    dockerfile: file(
-      pip(
-        'numpy',
-        'pandas',
-        'polars',
-        'duckdb',
-        'pyarrow',
-        'scikit-learn',
-        'matplotlib',
-        'seaborn',
-        'openpyxl',
-        'ipykernel',
-      ),
-      '# There is no screen: plots go to files.\nENV MPLBACKEND=Agg',
-    ),
-    memoryMB: 2048,
   },
   {
     name: 'r-stats',

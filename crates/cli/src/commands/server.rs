@@ -16,6 +16,7 @@ use crate::commands::Context;
 use crate::connection::{self, variable};
 use crate::failure::{Failure, Outcome, SYSTEM_ERROR, USER_ERROR};
 use crate::guest_program;
+use crate::interpreter_program;
 use crate::output::{Output, ShareBar};
 use crate::signals::Signals;
 
@@ -73,8 +74,12 @@ pub(crate) async fn run(args: Args, context: &Context) -> Outcome {
         signals.recv().await;
         asked.cancel();
     });
-    let programs =
-        Programs { launcher: std::env::current_exe()?, guest: guest_program::file(), assets: assets::console() };
+    let programs = Programs {
+        launcher: std::env::current_exe()?,
+        guest: guest_program::file(),
+        interpreter: interpreter_program::read(),
+        assets: assets::console(),
+    };
     let display = Display { config: &loaded.config, out: &context.out, bar: context.out.share_bar("template base") };
     match local::serve(&loaded.config, programs, &display, shutdown).await {
         Err(Error::Remount) => Err(start_again()),

@@ -3,6 +3,7 @@
 mod build;
 mod context;
 mod credentials;
+mod gallery;
 mod import;
 mod init;
 mod logs;
@@ -50,6 +51,8 @@ pub(crate) enum Command {
     Pull(Box<pull::Args>),
     Import(Box<import::Args>),
     Ls(ls::Args),
+    Gallery(gallery::ListArgs),
+    Get(gallery::GetArgs),
     /// Add tags to a build
     #[command(after_help = TAG_EXAMPLES)]
     Tag {
@@ -90,6 +93,8 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Pull(args) => return Box::pin(pull::run(*args, context)).await,
         Command::Import(args) => return Box::pin(import::run(*args, context)).await,
         Command::Ls(args) => return ls::run(args, context).await,
+        Command::Gallery(args) => return gallery::list(args, context).await,
+        Command::Get(args) => return Box::pin(gallery::get(args, context)).await,
         Command::Network(args) => return network::run(args, context).await,
         Command::Sudo(args) => return sudo::run(args, context).await,
         Command::Logs(args) => return Box::pin(logs::run(args, context)).await,

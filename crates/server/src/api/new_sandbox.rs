@@ -38,7 +38,7 @@ pub(super) enum Version {
 impl App {
     /// Validates a request.
     pub(super) async fn create_request(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         headers: &HeaderMap,
         request: NewSandbox,
@@ -160,7 +160,7 @@ impl App {
     }
 
     /// The template or snapshot that a request names.
-    async fn find_origin(&self, reach: &Reach, text: &str) -> Result<Origin, ApiError> {
+    async fn find_origin(self: &Arc<Self>, reach: &Reach, text: &str) -> Result<Origin, ApiError> {
         if let Some(snapshot) = self.find_snapshot(reach, text).await? {
             let template = self.store.template(&snapshot.template).await?;
             let no_new_privileges =
@@ -176,8 +176,15 @@ impl App {
                 disk: DiskSource::Snapshot(snapshot.id),
             });
         }
-        let template = self.find_template(reach, text).await?;
-        let build = self.finished_build(&template, text).await?;
+        let found = async {
+            let template = self.find_template(reach, text).await?;
+            let build = self.finished_build(&template, text).await?;
+            Ok((template, build))
+        };
+        let (template, build) = match found.await {
+            Ok(found) => found,
+            Err(error) => return Err(self.curated_error(text, error).await),
+        };
         let no_new_privileges = build.boot.no_new_privileges || template.no_new_privileges;
         Ok(Origin {
             template: template.id,

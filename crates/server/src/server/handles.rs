@@ -79,6 +79,7 @@ impl SignInLinks {
     }
 }
 
-fn first_team() -> cabana_types::TeamId {
+/// The team of the templates that the server provides.
+pub(super) fn first_team() -> cabana_types::TeamId {
     FIRST_TEAM.parse().expect("the first team's id is a valid one")
 }
