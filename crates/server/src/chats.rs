@@ -31,7 +31,7 @@ use cabana_types::error::chain;
 use cabana_types::sandbox::State;
 use cabana_types::turn::TurnState;
 use cabana_types::wire::{Chat, ChatSandbox, Turn};
-use cabana_types::{ChatId, TeamId, TurnId};
+use cabana_types::{ChatId, TurnId};
 use jiff::Timestamp;
 use serde_json::json;
 

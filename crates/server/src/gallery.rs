@@ -13,7 +13,7 @@ use cabana_store::{Build, BuildLimits, BuildRequest, BuildStatus, BuildTarget, S
 use cabana_types::limits::{MAX_BUILDS, MAX_TAGS, PIDS};
 use cabana_types::quota::Limits;
 use cabana_types::wire::CuratedTemplate;
-use cabana_types::{BuildId, Resources, TeamId, TemplateId};
+use cabana_types::{BuildId, ProjectId, Resources, TeamId, TemplateId};
 use futures_util::stream;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -158,6 +158,8 @@ impl Gallery {
             Resources { cpu_count: card.cpu_count, memory_mb: card.memory_mb, disk_mb: self.disk_mb, pids: PIDS };
         let request = BuildRequest {
             team: self.team.clone(),
+            project: ProjectId::default_of(&self.team),
+            projects: None,
             wanted,
             template: TemplateId::from_random(rand::random()),
             build: build.clone(),

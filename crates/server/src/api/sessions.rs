@@ -67,7 +67,7 @@ pub(super) async fn sign_in(State(app): State<Arc<App>>, request: Request<Body>)
                 let app = Arc::clone(&app);
                 async move { app.accounts.sign_in_by_password(&email, password, client).await }
             };
-            return finish(&app, &own, task).await;
+            return finish(&app, &own, &trail, task).await;
         }
         _ => return Err(ApiError::invalid("Send either email and password, or apiKey")),
     };

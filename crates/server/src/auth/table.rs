@@ -58,15 +58,14 @@ const RECORDED_READS: [&str; 3] = ["/audit/export", "/admin/audit/export", "/san
 /// Whether the audit log has an entry of every request to a route: those that change something, and attempts to sign in.
 pub(crate) fn is_recorded(method: &Method, route: &str) -> bool {
     let reads = matches!(*method, Method::GET | Method::HEAD);
-    match needs(method, route) {
-        Some(Needs::Public) => !reads && route.starts_with("/auth/"),
-        Some(Needs::Own) => !reads,
-        Some(Needs::One(permission)) if reads => {
-            // A read that needs the right to write prepares a change.
-            matches!(permission, SandboxesWrite | TemplatesWrite) || RECORDED_READS.contains(&route)
-        }
-        Some(Needs::One(permission)) => !matches!(permission, SandboxesRead | TemplatesRead | UsageRead | AuditRead),
-        None => false,
+    let Some(needs) = needs(method, route) else { return false };
+    match needs.permission() {
+        None if needs == Needs::Public => !reads && route.starts_with("/auth/"),
+        None => !reads,
+        // A read that needs the right to write prepares a change.
+        Some(SandboxesWrite | TemplatesWrite) if reads => true,
+        Some(_) if reads => RECORDED_READS.contains(&route),
+        Some(permission) => !matches!(permission, SandboxesRead | TemplatesRead | UsageRead | AuditRead),
     }
 }
 
@@ -147,9 +146,9 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("GET", "/teams/{teamID}/metrics/max", one(UsageRead)),
     ("GET", "/sandboxes/quota", one(UsageRead)),
     // Who did what.
-    ("GET", "/audit", one(AuditRead)),
-    ("GET", "/audit/export", one(AuditRead)),
-    ("GET", "/audit/verify", one(AuditRead)),
+    ("GET", "/audit", whole(AuditRead)),
+    ("GET", "/audit/export", whole(AuditRead)),
+    ("GET", "/audit/verify", whole(AuditRead)),
     ("GET", "/admin/audit", one(Admin)),
     ("GET", "/admin/audit/export", one(Admin)),
     ("GET", "/admin/audit/verify", one(Admin)),

@@ -50,8 +50,8 @@ impl Trail {
     /// Somebody has signed in.
     pub(crate) fn by_session(&self, session: &Session) {
         let mut notes = self.notes();
-        notes.team = Some(session.team.clone());
-        notes.actor = Some(session.user.id.to_string());
+        notes.team = Some(session.team());
+        notes.actor = Some(session.user.to_string());
         notes.details.insert("session".into(), session.id.to_string());
     }
 
