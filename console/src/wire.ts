@@ -1234,14 +1234,17 @@ export interface NewSandbox {
   metadata?: Record<string, string> | null;
   network?: NetworkRequest | null;
   /**
-   * Whether set-uid programs such as `sudo` gain nothing inside. It cannot be taken back for this sandbox, its
-   * snapshots and forks (Cabana).
+   * Whether set-uid programs such as `sudo` gain nothing inside, also where template and server do not say so. It
+   * cannot be taken back for this sandbox, its snapshots and forks (Cabana).
    */
   noNewPrivileges?: boolean | null;
   /** `keep` (default) or `replace`: what happens when its guest dies or the machine restarts (Cabana). */
   onFailure?: string | null;
-  /** Secrets to put into the environment (Novita). */
-  secrets?: Record<string, unknown> | null;
+  /**
+   * Secrets by the variable of the environment that gets a placeholder. In header values of HTTPS requests to the
+   * secret's hosts, the placeholder is replaced by the value, which never enters the sandbox (Novita).
+   */
+  secrets?: Record<string, string> | null;
   /** Whether the guest wants an access token (older path only; the newer one always does). */
   secure?: boolean | null;
   /** Template: id, or `[namespace/]alias[:tag]`. */
@@ -1291,6 +1294,12 @@ export interface NewService {
 export interface NewServiceLink {
   /** 3600 if omitted, at most 30 days. */
   expiresInSeconds?: number | null;
+}
+
+/** Answer of `POST /admin/signing-keys`. */
+export interface NewSigningKey {
+  /** Id of the key, as `/.well-known/jwks.json` has it. */
+  kid: string;
 }
 
 /** Body of `POST /v3/templates`, and of the older routes for the same. */
@@ -1951,6 +1960,15 @@ export interface SignInRequest {
   apiKey: Secret;
 }
 
+/** Body of `POST /admin/signing-keys`. */
+export interface SigningKeyChange {
+  /**
+   * Whether the keys before it are not published any more: no token that they have signed verifies then. Otherwise
+   * they stay for a day, so that tokens verify until they expire.
+   */
+  withdraw?: boolean;
+}
+
 /** A snapshot. */
 export interface SnapshotInfo {
   /** When it was made (Cabana). */
@@ -2155,6 +2173,8 @@ export interface Template {
    * default (Cabana).
    */
   network?: string | null;
+  /** Whether set-uid programs such as `sudo` gain nothing in its sandboxes, whatever their creation says (Cabana). */
+  noNewPrivileges?: boolean;
   /** Whether every team may use it. */
   public: boolean;
   /** Sandboxes started from it. */
@@ -2254,6 +2274,11 @@ export interface TemplateUpdate {
    * default (Cabana).
    */
   network?: string | null;
+  /**
+   * Whether set-uid programs such as `sudo` gain nothing in new sandboxes. A creation can ask for it where the
+   * template does not, but not the other way round; builds are not affected (Cabana).
+   */
+  noNewPrivileges?: boolean | null;
   /** Whether every team may use it. */
   public?: boolean | null;
 }
