@@ -11,6 +11,7 @@ mod exit;
 mod files;
 mod http;
 mod mcp;
+mod people;
 mod query;
 mod quotas;
 mod sandbox;
