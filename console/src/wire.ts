@@ -1,5 +1,12 @@
 // Written by `npm run wire` from openapi/cabana.json. Do not edit.
 
+/** Body of `POST /auth/invitation/accept`. Without a name and password: as the person who is signed in. */
+export interface AcceptInvitation {
+  code: Secret;
+  name?: string | null;
+  password?: Secret | null;
+}
+
 /** Who may see a service. */
 export type Access = 'private' | 'link' | 'public';
 
@@ -95,6 +102,7 @@ export interface ApiKey {
   mask: KeyMask;
   /** What its owner calls it. */
   name: string;
+  projectId?: ProjectId | null;
   /** What it may do. */
   scopes?: Permission[];
 }
@@ -449,6 +457,11 @@ export interface CompletionRequest {
   tools?: (Record<string, unknown>)[] | null;
 }
 
+/** Body of `POST /auth/confirm`. */
+export interface Confirmation {
+  password: Secret;
+}
+
 /**
  * Body of connect. Beyond the timeout, clients may name options of a resumed sandbox; one that runs must have them
  * already.
@@ -539,6 +552,17 @@ export interface ErrorBody {
 export type ErrorCode =
   | 'unauthorized'
   | 'invalid_code'
+  | 'wrong_password'
+  | 'sign_in_again'
+  | 'user_not_found'
+  | 'account_conflict'
+  | 'last_admin'
+  | 'member_not_found'
+  | 'last_owner'
+  | 'invitation_not_found'
+  | 'invitation_invalid'
+  | 'team_conflict'
+  | 'project_conflict'
   | 'session_not_found'
   | 'forbidden'
   | 'invalid_request'
@@ -556,6 +580,7 @@ export type ErrorCode =
   | 'limit_reached'
   | 'quota_exceeded'
   | 'team_not_found'
+  | 'project_not_found'
   | 'plan_not_found'
   | 'plan_conflict'
   | 'rate_limited'
@@ -711,6 +736,38 @@ export interface HotplugRequest {
   requested_size_mib?: number | null;
 }
 
+/** An invitation that can still be accepted. */
+export interface Invitation {
+  createdAt: string;
+  /** Who made it: a person or a key. */
+  creatorID: string;
+  email: string;
+  expiresAt: string;
+  id: InvitationId;
+  projectId?: ProjectId | null;
+  role: Role;
+}
+
+/** Body of `POST /auth/invitation`. */
+export interface InvitationCode {
+  /** What follows `#` in the link. */
+  code: Secret;
+}
+
+/** An invitation: `inv_` and 20 characters. */
+export type InvitationId = string;
+
+/** What somebody who has the link of an invitation sees. */
+export interface InvitationInfo {
+  email: string;
+  expiresAt: string;
+  /** Whether there is an account with the email, which has to sign in first. */
+  hasAccount: boolean;
+  role: Role;
+  /** Name of the team. */
+  team: string;
+}
+
 /** An isolation backend of a server, and what it offers. */
 export interface IsolationStatus {
   /** Their memory can be written to disk. */
@@ -758,6 +815,8 @@ export interface KeyRequest {
   expiresAt?: string | null;
   /** What to call the key. */
   name: string;
+  /** The only project that it is for: an id, or `default`. Without it, that of its maker. */
+  projectId?: string | null;
   /** What it may do: at most what its maker may. Without them, everything but `members` and `admin`. */
   scopes?: Permission[] | null;
 }
@@ -768,10 +827,10 @@ export interface LimitChanges {
 }
 
 /**
- * Where a limit comes from: the team's own limits, its plan, or the server's configuration. `none`: there is no
- * limit.
+ * Where a limit comes from: the project's or the team's own limits, its plan, or the server's configuration.
+ * `none`: there is no limit.
  */
-export type LimitSource = 'team' | 'plan' | 'server' | 'none';
+export type LimitSource = 'project' | 'team' | 'plan' | 'server' | 'none';
 
 /** A sandbox as listings show it. */
 export interface ListedSandbox {
@@ -865,6 +924,19 @@ export interface MadeDirectory {
   path: string;
 }
 
+/** An invitation with its link, which is shown only once. */
+export type MadeInvitation = Invitation & {
+  /** The link to hand over. */
+  url: Secret;
+};
+
+/** A team that an operator made. */
+export interface MadeTeam {
+  /** For the owner; shown only once. */
+  invitation: MadeInvitation;
+  team: TeamOverview;
+}
+
 /** The largest value of a team's metric. */
 export interface MaxTeamMetric {
   /** When it was reached. */
@@ -873,6 +945,24 @@ export interface MaxTeamMetric {
   timestampUnix: number;
   /** The value. */
   value: number;
+}
+
+/** A member of a team or project. */
+export interface Member {
+  /** Whether the person can sign in. */
+  disabled: boolean;
+  /** When they came to the team. */
+  joinedAt?: string | null;
+  /** Keys of the team that they made. They stay when the person goes. */
+  keys: number;
+  lastSeenAt?: string | null;
+  role: Role;
+  user: Person;
+}
+
+/** Body of `PATCH /teams/{teamID}/members/{userID}` and `PUT /projects/{projectID}/members/{userID}`. */
+export interface MemberRole {
+  role: Role;
 }
 
 /** A message. */
@@ -1055,7 +1145,7 @@ export interface NewChat {
   metadata?: Record<string, unknown> | null;
   /** `PROVIDER/MODEL`; the agent's or the server's default if omitted. */
   model?: string | null;
-  /** `default` or omitted. */
+  /** An id, or `default`. Without it, the project of the API key, else the default one. */
   projectId?: string | null;
   /** A message that is a text. */
   prompt?: string | null;
@@ -1078,6 +1168,17 @@ export interface NewChatSandbox {
 export interface NewDirectory {
   /** Missing parents are made. */
   path: string;
+}
+
+/** Body of `POST /teams/{teamID}/invitations`. */
+export interface NewInvitation {
+  /** Whom it is for: only an account with this email can accept it. */
+  email: string;
+  /** Hours until it expires, 1 to 720; 168 by default. */
+  expiresInHours?: number | null;
+  /** A project to be added to as well. */
+  projectId?: string | null;
+  role: Role;
 }
 
 /** Body of `POST /chats/{id}/messages`. */
@@ -1103,6 +1204,13 @@ export interface NewModelProvider {
   models?: string[];
   /** The first part of its models' names. */
   name: string;
+}
+
+/** Body of `PUT /auth/password`. */
+export interface NewPassword {
+  currentPassword?: Secret | null;
+  /** 10 to 200 characters. */
+  password: Secret;
 }
 
 /**
@@ -1145,6 +1253,11 @@ export interface NewSandbox {
   noNewPrivileges?: boolean | null;
   /** `keep` (default) or `replace`: what happens when its guest dies or the machine restarts (Cabana). */
   onFailure?: string | null;
+  /**
+   * Its project: an id, or `default`. Without it, the project of the API key, else the team's default project
+   * (Cabana).
+   */
+  projectId?: string | null;
   /** Secrets to put into the environment (Novita). */
   secrets?: Record<string, unknown> | null;
   /** Whether the guest wants an access token (older path only; the newer one always does). */
@@ -1212,6 +1325,11 @@ export interface NewTemplate {
   minFreeDiskMb?: number | null;
   /** `alias` or `alias:tag`. */
   name?: string;
+  /**
+   * Project of the template if it is created: an id, or `default`. Without it, the project of the API key, else the
+   * team's default project (Cabana).
+   */
+  projectId?: string | null;
   /** Tags that the build gets when it is ready; `default` if neither this nor the name has one. */
   tags?: string[] | null;
   /** Accepted for older clients; the key says which team. */
@@ -1252,6 +1370,13 @@ export interface OpenedService {
   origin: string;
   /** For a person who is signed in: valid once, for a minute. With an API key: the service's own address. */
   url: string;
+}
+
+/** A team of a person. */
+export interface OwnTeam {
+  id: TeamId;
+  name: string;
+  role: Role;
 }
 
 /** A piece of a message. */
@@ -1312,8 +1437,18 @@ export type Permission =
 export interface Person {
   /** Whether they may change the server itself. */
   admin: boolean;
+  /** The first admin has none until they choose one. */
+  email?: string | null;
+  /** Whether they have a password. */
+  hasPassword?: boolean;
   id: UserId;
   name: string;
+}
+
+/** Body of `PATCH /auth/user`. What is omitted stays. */
+export interface PersonUpdate {
+  email?: string | null;
+  name?: string | null;
 }
 
 /** A plan: limits under a name, for any number of teams. */
@@ -1337,6 +1472,32 @@ export interface PlanSettings {
   name?: string | null;
 }
 
+/** A project. */
+export interface Project {
+  createdAt: string;
+  id: ProjectId;
+  /** Whether it is the one that every team has, in which everybody works with their role in the team. */
+  isDefault: boolean;
+  name: string;
+  role?: Role | null;
+}
+
+/** A project of a team: `prj_` and 20 characters, or the id of the team for its default project. */
+export type ProjectId = string;
+
+/** Body of `POST /projects` and `PATCH /projects/{projectID}`. */
+export interface ProjectName {
+  /** Unique in the team. */
+  name: string;
+}
+
+/** What a project uses and may use. */
+export interface ProjectQuotas {
+  projectId: ProjectId;
+  /** One per kind that a project can have a limit of. What the team may use holds besides. */
+  quotas: QuotaState[];
+}
+
 /** How a sandbox tried to connect. */
 export type Protocol = 'tcp' | 'udp' | 'other' | 'dns';
 
@@ -1352,6 +1513,7 @@ export interface Quota {
 export interface QuotaExceeded {
   kind: QuotaKind;
   limit: number;
+  projectId?: ProjectId | null;
   /** What the team uses. */
   used: number;
   /** Who uses most of it; at most five. */
@@ -1488,8 +1650,8 @@ export interface Restored {
   removedMessages: number;
 }
 
-/** Who wrote a message. */
-export type Role = 'user' | 'assistant';
+/** The role of a person in a team. */
+export type Role = 'owner' | 'admin' | 'developer' | 'billing' | 'viewer';
 
 /** A sandbox as create and connect answer it. */
 export interface Sandbox {
@@ -1720,6 +1882,16 @@ export interface ServerStatus {
   version: string;
 }
 
+/** A person as operators see them. */
+export type ServerUser = Person & {
+  createdAt: string;
+  disabled: boolean;
+  lastSeenAt?: string | null;
+  /** Whether they sign in with OIDC. */
+  oidc: boolean;
+  teams: OwnTeam[];
+};
+
 /** A service. */
 export interface Service {
   access: Access;
@@ -1799,10 +1971,19 @@ export type SessionId = string;
 
 /** Who is signed in. */
 export interface SessionInfo {
+  /** Whether it was signed in with an API key: it may do what the key may. */
+  byKey?: boolean;
   createdAt: string;
   expiresAt: string;
   id: SessionId;
+  /** Whether this server lets everybody make teams. */
+  mayMakeTeams?: boolean;
+  /** What the session may do in the team, and with the server. */
+  permissions?: Permission[];
+  role?: Role | null;
   team: SessionTeam;
+  /** All teams of the person. */
+  teams?: OwnTeam[];
   user: Person;
 }
 
@@ -1810,6 +1991,12 @@ export interface SessionInfo {
 export interface SessionTeam {
   id: TeamId;
   name: string;
+}
+
+/** Body of `PUT /auth/session`. */
+export interface SessionUpdate {
+  /** One of the person's teams. */
+  teamId: TeamId;
 }
 
 /** A one-time code for signing in. */
@@ -1820,10 +2007,19 @@ export interface SignInCode {
   url: Secret;
 }
 
+/** How people can sign in. */
+export interface SignInMethods {
+  /** What the OIDC provider is called, if there is one. */
+  oidc?: string | null;
+  /** Whether with email and password. */
+  password: boolean;
+}
+
 /** Body of `POST /auth/sign-in`. */
 export interface SignInRequest {
-  /** An API key of this server. */
-  apiKey: Secret;
+  apiKey?: Secret | null;
+  email?: string | null;
+  password?: Secret | null;
 }
 
 /** A snapshot. */
@@ -1965,12 +2161,20 @@ export interface TagGroupPage {
 export interface Team {
   /** The key that was sent with the request: others are not kept. */
   apiKey: Secret;
-  /** Always true: a key belongs to one team. */
+  /** Whether it is the one that requests are for that name none. A key belongs to one team. */
   isDefault: boolean;
   /** Its name. */
   name: string;
+  role?: Role | null;
   /** Its id. */
   teamID: string;
+}
+
+/** Body of `POST /admin/teams`. */
+export interface TeamForOthers {
+  name: string;
+  /** Email of its owner, who gets an invitation. */
+  owner: string;
 }
 
 /** A team, the owner of sandboxes, keys and templates. */
@@ -1986,6 +2190,23 @@ export interface TeamMetric {
   timestamp: string;
   /** The same, in seconds since 1970. */
   timestampUnix: number;
+}
+
+/** Body of `POST /teams` and `PATCH /teams/{teamID}`. */
+export interface TeamName {
+  /** 1 to 40 characters of `a-z`, `0-9` and `-`: it is also the namespace of the team's templates. */
+  name: string;
+}
+
+/** A team as operators see it: nothing of what is in it. */
+export interface TeamOverview {
+  createdAt: string;
+  id: TeamId;
+  members: number;
+  name: string;
+  plan: string;
+  /** Sandboxes that have not ended. */
+  sandboxes: number;
 }
 
 /** What a team uses and may use. */
@@ -2328,6 +2549,20 @@ export interface Usage {
 
 /** A person who signs in: `usr_` and 20 characters. */
 export type UserId = string;
+
+/** A page of people. */
+export interface UserPage {
+  nextCursor?: UserId | null;
+  users: ServerUser[];
+}
+
+/** Body of `PATCH /admin/users/{userID}`. What is omitted stays. */
+export interface UserUpdate {
+  /** Whether they may change the server itself. */
+  admin?: boolean | null;
+  /** Whether they may not sign in. Their sessions end at once. */
+  disabled?: boolean | null;
+}
 
 /** The size of a page's frame, in CSS pixels. */
 export interface Viewport {

@@ -61,7 +61,7 @@ function PersonMenu({ onHelp }: { onHelp: () => void }) {
 
 /** The team, and the others that one can switch to. */
 function TeamMenu() {
-  const { team, teams } = useSession();
+  const { team, teams = [] } = useSession();
   async function enter(id: string): Promise<void> {
     try {
       await switchTeam(id);
