@@ -14,6 +14,7 @@ import { Loading, SkeletonRows, Toasts } from './ui';
 
 const Welcome = lazyPart(() => import('./pages/welcome'));
 const SignIn = lazyPart(() => import('./pages/sign-in'));
+const Invitation = lazyPart(() => import('./pages/invitation'));
 const Preview = lazyPart(() => import('./pages/preview'));
 
 function AriaRouter({ children }: { children: ReactNode }) {
@@ -66,6 +67,7 @@ export function App() {
               <Switch>
                 <Route path="/welcome" component={Welcome} />
                 <Route path="/sign-in" component={SignIn} />
+                <Route path="/invitation" component={Invitation} />
                 <Route path="/preview">
                   <SessionGate>
                     <Preview />

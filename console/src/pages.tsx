@@ -13,6 +13,8 @@ import {
   MonitorSmartphone,
   ScrollText,
   Server,
+  UserRound,
+  Users,
   Webhook,
 } from 'lucide-react';
 import type { ComponentType, LazyExoticComponent } from 'react';
@@ -76,6 +78,16 @@ export const PAGES: readonly PageEntry[] = [
     path: '/models',
     component: lazyPart(() => import('./pages/models')),
     nav: { label: 'Models', icon: BrainCircuit, letter: 'm', section: 'settings' },
+  },
+  {
+    path: '/settings/people',
+    component: lazyPart(() => import('./pages/people')),
+    nav: { label: 'People', icon: Users, letter: 'p', section: 'settings' },
+  },
+  {
+    path: '/settings/account',
+    component: lazyPart(() => import('./pages/account')),
+    nav: { label: 'Account', icon: UserRound, letter: 'u', section: 'settings' },
   },
   {
     path: '/settings/keys',

@@ -21,8 +21,13 @@ export function useSession(): Session {
 /** With `npm run dev` against a server without sessions, the proxy's API key is the session. */
 const DEVELOPER: Session = {
   id: 'dev',
-  user: { id: 'dev', name: 'developer', admin: true },
+  user: { id: 'dev', name: 'developer', email: null, hasPassword: false, admin: true },
   team: { id: 'default', name: 'default' },
+  teams: [],
+  role: null,
+  permissions: [],
+  byKey: false,
+  mayMakeTeams: false,
   createdAt: '',
   expiresAt: '',
 };

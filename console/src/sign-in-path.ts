@@ -2,7 +2,7 @@
 
 /** Where to go after signing in: a path of the console, whatever the URL says. */
 export function safeTarget(to: string | null | undefined): string {
-  return to && /^\/(?![/\\])/.test(to) && !/^\/(sign-in|welcome)/.test(to) ? to : '/';
+  return to && /^\/(?![/\\])/.test(to) && !/^\/(sign-in|welcome|invitation)/.test(to) ? to : '/';
 }
 
 /** The sign-in page that comes back to where one is. */

@@ -1,5 +1,12 @@
 // Written by `npm run wire` from openapi/cabana.json. Do not edit.
 
+/** Body of `POST /auth/invitation/accept`. Without a name and password: as the person who is signed in. */
+export interface AcceptInvitation {
+  code: Secret;
+  name?: string | null;
+  password?: Secret | null;
+}
+
 /** Who may see a service. */
 export type Access = 'private' | 'link' | 'public';
 
@@ -95,6 +102,7 @@ export interface ApiKey {
   mask: KeyMask;
   /** What its owner calls it. */
   name: string;
+  projectId?: ProjectId | null;
   /** What it may do. */
   scopes?: Permission[];
 }
@@ -161,59 +169,6 @@ export type AttachmentKind = 'upload' | 'artifact' | 'screenshot';
 export interface AttachmentPage {
   attachments: Attachment[];
 }
-
-/** An entry of the audit log. */
-export interface AuditEntry {
-  /** What was done: the id of an operation in the API's description. */
-  action: string;
-  /** Id of the person or API key; none where nobody was signed in. */
-  actor?: string | null;
-  /** Address of the client. */
-  address?: string | null;
-  /** When the act ended, in microseconds. */
-  at: string;
-  /** Names and ids, the code of an error. Never secrets, never the body of a request. */
-  details?: Record<string, string>;
-  /** SHA-256 of everything above. */
-  hash: AuditHash;
-  /** Hash of the entry before it. */
-  previousHash: AuditHash;
-  result: AuditResult;
-  /** Its number in the chain, from 1, without gaps. */
-  seq: number;
-  /** HTTP status of the answer; 0 without one. */
-  status: number;
-  /** Id of what it was done to. */
-  target?: string | null;
-  teamID?: TeamId | null;
-}
-
-/** A SHA-256, written as 64 hexadecimal digits. */
-export type AuditHash = string;
-
-/** A page of the audit log. */
-export interface AuditPage {
-  /** Entries, newest first. */
-  entries: AuditEntry[];
-  /** Names of actors, by id. Those that are gone have none. */
-  names: Record<string, string>;
-  /** For the next page; none on the last one. */
-  nextCursor?: string | null;
-}
-
-/** Body of `POST /admin/audit/prune`. */
-export interface AuditPrune {
-  /** Entries older than this are removed; at least 30 days ago. */
-  before: string;
-}
-
-/** What was removed. */
-export interface AuditPruned {
-  entries: number;
-}
-
-/** How a request ended. `interrupted`: the client went away before the answer, so the act may be done or not. */
-export type AuditResult = 'ok' | 'refused' | 'failed' | 'interrupted';
 
 /** Who wrote a message. */
 export interface Author {
@@ -340,19 +295,6 @@ export interface CapacityStatus {
   memoryMB: number;
 }
 
-/** Where a chain begins and ends. */
-export interface Chain {
-  /** Its hash. */
-  lastHash: AuditHash;
-  /** Number of the newest entry. */
-  lastSeq: number;
-  /** Its hash. */
-  prunedHash: AuditHash;
-  /** Number of the last entry that was removed because of its age; 0 if none was. */
-  prunedSeq: number;
-  teamID?: TeamId | null;
-}
-
 /** A chat. */
 export interface Chat {
   access: ChatAccess;
@@ -400,24 +342,6 @@ export interface ChatSandbox {
   sandboxId: SandboxId;
   /** As in listings of sandboxes: `running`, `paused`, or `ended`. */
   state: string;
-}
-
-/** A link by which anyone can read a chat until it expires or is revoked. */
-export interface ChatShare {
-  chatId: ChatId;
-  createdAt: string;
-  /** Id of who made it. */
-  createdBy: string | null;
-  expiresAt: string;
-  id: GrantId;
-  lastOpenedAt: string | null;
-  live: boolean;
-  /** How often the page was opened. */
-  opened: number;
-  revokedAt: string | null;
-  toolDetails: boolean;
-  /** The address; only in the answer that made it, since only its hash is stored. */
-  url?: string | null;
 }
 
 /** What a chat does. */
@@ -533,6 +457,11 @@ export interface CompletionRequest {
   tools?: (Record<string, unknown>)[] | null;
 }
 
+/** Body of `POST /auth/confirm`. */
+export interface Confirmation {
+  password: Secret;
+}
+
 /**
  * Body of connect. Beyond the timeout, clients may name options of a resumed sandbox; one that runs must have them
  * already.
@@ -623,6 +552,17 @@ export interface ErrorBody {
 export type ErrorCode =
   | 'unauthorized'
   | 'invalid_code'
+  | 'wrong_password'
+  | 'sign_in_again'
+  | 'user_not_found'
+  | 'account_conflict'
+  | 'last_admin'
+  | 'member_not_found'
+  | 'last_owner'
+  | 'invitation_not_found'
+  | 'invitation_invalid'
+  | 'team_conflict'
+  | 'project_conflict'
   | 'session_not_found'
   | 'forbidden'
   | 'invalid_request'
@@ -640,8 +580,8 @@ export type ErrorCode =
   | 'limit_reached'
   | 'quota_exceeded'
   | 'team_not_found'
+  | 'project_not_found'
   | 'plan_not_found'
-  | 'share_not_found'
   | 'plan_conflict'
   | 'rate_limited'
   | 'key_not_found'
@@ -796,6 +736,38 @@ export interface HotplugRequest {
   requested_size_mib?: number | null;
 }
 
+/** An invitation that can still be accepted. */
+export interface Invitation {
+  createdAt: string;
+  /** Who made it: a person or a key. */
+  creatorID: string;
+  email: string;
+  expiresAt: string;
+  id: InvitationId;
+  projectId?: ProjectId | null;
+  role: Role;
+}
+
+/** Body of `POST /auth/invitation`. */
+export interface InvitationCode {
+  /** What follows `#` in the link. */
+  code: Secret;
+}
+
+/** An invitation: `inv_` and 20 characters. */
+export type InvitationId = string;
+
+/** What somebody who has the link of an invitation sees. */
+export interface InvitationInfo {
+  email: string;
+  expiresAt: string;
+  /** Whether there is an account with the email, which has to sign in first. */
+  hasAccount: boolean;
+  role: Role;
+  /** Name of the team. */
+  team: string;
+}
+
 /** An isolation backend of a server, and what it offers. */
 export interface IsolationStatus {
   /** Their memory can be written to disk. */
@@ -843,6 +815,8 @@ export interface KeyRequest {
   expiresAt?: string | null;
   /** What to call the key. */
   name: string;
+  /** The only project that it is for: an id, or `default`. Without it, that of its maker. */
+  projectId?: string | null;
   /** What it may do: at most what its maker may. Without them, everything but `members` and `admin`. */
   scopes?: Permission[] | null;
 }
@@ -853,10 +827,10 @@ export interface LimitChanges {
 }
 
 /**
- * Where a limit comes from: the team's own limits, its plan, or the server's configuration. `none`: there is no
- * limit.
+ * Where a limit comes from: the project's or the team's own limits, its plan, or the server's configuration.
+ * `none`: there is no limit.
  */
-export type LimitSource = 'team' | 'plan' | 'server' | 'none';
+export type LimitSource = 'project' | 'team' | 'plan' | 'server' | 'none';
 
 /** A sandbox as listings show it. */
 export interface ListedSandbox {
@@ -950,6 +924,19 @@ export interface MadeDirectory {
   path: string;
 }
 
+/** An invitation with its link, which is shown only once. */
+export type MadeInvitation = Invitation & {
+  /** The link to hand over. */
+  url: Secret;
+};
+
+/** A team that an operator made. */
+export interface MadeTeam {
+  /** For the owner; shown only once. */
+  invitation: MadeInvitation;
+  team: TeamOverview;
+}
+
 /** The largest value of a team's metric. */
 export interface MaxTeamMetric {
   /** When it was reached. */
@@ -958,6 +945,24 @@ export interface MaxTeamMetric {
   timestampUnix: number;
   /** The value. */
   value: number;
+}
+
+/** A member of a team or project. */
+export interface Member {
+  /** Whether the person can sign in. */
+  disabled: boolean;
+  /** When they came to the team. */
+  joinedAt?: string | null;
+  /** Keys of the team that they made. They stay when the person goes. */
+  keys: number;
+  lastSeenAt?: string | null;
+  role: Role;
+  user: Person;
+}
+
+/** Body of `PATCH /teams/{teamID}/members/{userID}` and `PUT /projects/{projectID}/members/{userID}`. */
+export interface MemberRole {
+  role: Role;
 }
 
 /** A message. */
@@ -1140,7 +1145,7 @@ export interface NewChat {
   metadata?: Record<string, unknown> | null;
   /** `PROVIDER/MODEL`; the agent's or the server's default if omitted. */
   model?: string | null;
-  /** `default` or omitted. */
+  /** An id, or `default`. Without it, the project of the API key, else the default one. */
   projectId?: string | null;
   /** A message that is a text. */
   prompt?: string | null;
@@ -1159,20 +1164,21 @@ export interface NewChatSandbox {
   template?: string | null;
 }
 
-/** Body of `POST /chats/{id}/shares`. */
-export interface NewChatShare {
-  /** 30 days if omitted, at most a year. */
-  expiresInSeconds?: number | null;
-  /** Whether messages that come later are shown too; otherwise it ends with the last message that there is. */
-  live?: boolean;
-  /** Whether arguments and output of tools are shown; otherwise only what they are called. */
-  toolDetails?: boolean;
-}
-
 /** Body of `POST /sandboxes/{sandboxID}/files/directories`. */
 export interface NewDirectory {
   /** Missing parents are made. */
   path: string;
+}
+
+/** Body of `POST /teams/{teamID}/invitations`. */
+export interface NewInvitation {
+  /** Whom it is for: only an account with this email can accept it. */
+  email: string;
+  /** Hours until it expires, 1 to 720; 168 by default. */
+  expiresInHours?: number | null;
+  /** A project to be added to as well. */
+  projectId?: string | null;
+  role: Role;
 }
 
 /** Body of `POST /chats/{id}/messages`. */
@@ -1198,6 +1204,13 @@ export interface NewModelProvider {
   models?: string[];
   /** The first part of its models' names. */
   name: string;
+}
+
+/** Body of `PUT /auth/password`. */
+export interface NewPassword {
+  currentPassword?: Secret | null;
+  /** 10 to 200 characters. */
+  password: Secret;
 }
 
 /**
@@ -1234,17 +1247,19 @@ export interface NewSandbox {
   metadata?: Record<string, string> | null;
   network?: NetworkRequest | null;
   /**
-   * Whether set-uid programs such as `sudo` gain nothing inside, also where template and server do not say so. It
-   * cannot be taken back for this sandbox, its snapshots and forks (Cabana).
+   * Whether set-uid programs such as `sudo` gain nothing inside. It cannot be taken back for this sandbox, its
+   * snapshots and forks (Cabana).
    */
   noNewPrivileges?: boolean | null;
   /** `keep` (default) or `replace`: what happens when its guest dies or the machine restarts (Cabana). */
   onFailure?: string | null;
   /**
-   * Secrets by the variable of the environment that gets a placeholder. In header values of HTTPS requests to the
-   * secret's hosts, the placeholder is replaced by the value, which never enters the sandbox (Novita).
+   * Its project: an id, or `default`. Without it, the project of the API key, else the team's default project
+   * (Cabana).
    */
-  secrets?: Record<string, string> | null;
+  projectId?: string | null;
+  /** Secrets to put into the environment (Novita). */
+  secrets?: Record<string, unknown> | null;
   /** Whether the guest wants an access token (older path only; the newer one always does). */
   secure?: boolean | null;
   /** Template: id, or `[namespace/]alias[:tag]`. */
@@ -1296,12 +1311,6 @@ export interface NewServiceLink {
   expiresInSeconds?: number | null;
 }
 
-/** Answer of `POST /admin/signing-keys`. */
-export interface NewSigningKey {
-  /** Id of the key, as `/.well-known/jwks.json` has it. */
-  kid: string;
-}
-
 /** Body of `POST /v3/templates`, and of the older routes for the same. */
 export interface NewTemplate {
   /** What older clients call the name. */
@@ -1316,6 +1325,11 @@ export interface NewTemplate {
   minFreeDiskMb?: number | null;
   /** `alias` or `alias:tag`. */
   name?: string;
+  /**
+   * Project of the template if it is created: an id, or `default`. Without it, the project of the API key, else the
+   * team's default project (Cabana).
+   */
+  projectId?: string | null;
   /** Tags that the build gets when it is ready; `default` if neither this nor the name has one. */
   tags?: string[] | null;
   /** Accepted for older clients; the key says which team. */
@@ -1356,6 +1370,13 @@ export interface OpenedService {
   origin: string;
   /** For a person who is signed in: valid once, for a minute. With an API key: the service's own address. */
   url: string;
+}
+
+/** A team of a person. */
+export interface OwnTeam {
+  id: TeamId;
+  name: string;
+  role: Role;
 }
 
 /** A piece of a message. */
@@ -1410,15 +1431,24 @@ export type Permission =
   | 'usage:read'
   | 'keys'
   | 'members'
-  | 'audit:read'
   | 'admin';
 
 /** A person. */
 export interface Person {
   /** Whether they may change the server itself. */
   admin: boolean;
+  /** The first admin has none until they choose one. */
+  email?: string | null;
+  /** Whether they have a password. */
+  hasPassword?: boolean;
   id: UserId;
   name: string;
+}
+
+/** Body of `PATCH /auth/user`. What is omitted stays. */
+export interface PersonUpdate {
+  email?: string | null;
+  name?: string | null;
 }
 
 /** A plan: limits under a name, for any number of teams. */
@@ -1442,21 +1472,31 @@ export interface PlanSettings {
   name?: string | null;
 }
 
-/** Something that is wrong with a chain. */
-export interface Problem {
-  kind: ProblemKind;
-  /** In words. */
-  message: string;
-  /** Number of the entry. */
-  seq: number;
-  teamID?: TeamId | null;
+/** A project. */
+export interface Project {
+  createdAt: string;
+  id: ProjectId;
+  /** Whether it is the one that every team has, in which everybody works with their role in the team. */
+  isDefault: boolean;
+  name: string;
+  role?: Role | null;
 }
 
-/**
- * What is wrong with an entry: its content was `changed`, it is `missing`, it is in another place (`moved`), it
- * does not follow the one before it (`unlinked`), or it cannot be read (`unreadable`).
- */
-export type ProblemKind = 'changed' | 'missing' | 'moved' | 'unlinked' | 'unreadable';
+/** A project of a team: `prj_` and 20 characters, or the id of the team for its default project. */
+export type ProjectId = string;
+
+/** Body of `POST /projects` and `PATCH /projects/{projectID}`. */
+export interface ProjectName {
+  /** Unique in the team. */
+  name: string;
+}
+
+/** What a project uses and may use. */
+export interface ProjectQuotas {
+  projectId: ProjectId;
+  /** One per kind that a project can have a limit of. What the team may use holds besides. */
+  quotas: QuotaState[];
+}
 
 /** How a sandbox tried to connect. */
 export type Protocol = 'tcp' | 'udp' | 'other' | 'dns';
@@ -1473,6 +1513,7 @@ export interface Quota {
 export interface QuotaExceeded {
   kind: QuotaKind;
   limit: number;
+  projectId?: ProjectId | null;
   /** What the team uses. */
   used: number;
   /** Who uses most of it; at most five. */
@@ -1576,19 +1617,6 @@ export interface RemoveTags {
   tags: string[];
 }
 
-/** What verifying has found. */
-export interface Report {
-  /**
-   * Where the chains begin and end. Whoever notes an end elsewhere can tell later that nothing before it was
-   * changed.
-   */
-  chains: Chain[];
-  /** Entries that were read. */
-  entries: number;
-  /** What is wrong; at most 100. */
-  problems: Problem[];
-}
-
 /** Response of `POST /v3/templates`: a build that waits for its steps. */
 export interface RequestedBuild {
   /** Aliases. */
@@ -1622,8 +1650,8 @@ export interface Restored {
   removedMessages: number;
 }
 
-/** Who wrote a message. */
-export type Role = 'user' | 'assistant';
+/** The role of a person in a team. */
+export type Role = 'owner' | 'admin' | 'developer' | 'billing' | 'viewer';
 
 /** A sandbox as create and connect answer it. */
 export interface Sandbox {
@@ -1854,6 +1882,16 @@ export interface ServerStatus {
   version: string;
 }
 
+/** A person as operators see them. */
+export type ServerUser = Person & {
+  createdAt: string;
+  disabled: boolean;
+  lastSeenAt?: string | null;
+  /** Whether they sign in with OIDC. */
+  oidc: boolean;
+  teams: OwnTeam[];
+};
+
 /** A service. */
 export interface Service {
   access: Access;
@@ -1933,10 +1971,19 @@ export type SessionId = string;
 
 /** Who is signed in. */
 export interface SessionInfo {
+  /** Whether it was signed in with an API key: it may do what the key may. */
+  byKey?: boolean;
   createdAt: string;
   expiresAt: string;
   id: SessionId;
+  /** Whether this server lets everybody make teams. */
+  mayMakeTeams?: boolean;
+  /** What the session may do in the team, and with the server. */
+  permissions?: Permission[];
+  role?: Role | null;
   team: SessionTeam;
+  /** All teams of the person. */
+  teams?: OwnTeam[];
   user: Person;
 }
 
@@ -1944,6 +1991,12 @@ export interface SessionInfo {
 export interface SessionTeam {
   id: TeamId;
   name: string;
+}
+
+/** Body of `PUT /auth/session`. */
+export interface SessionUpdate {
+  /** One of the person's teams. */
+  teamId: TeamId;
 }
 
 /** A one-time code for signing in. */
@@ -1954,19 +2007,19 @@ export interface SignInCode {
   url: Secret;
 }
 
-/** Body of `POST /auth/sign-in`. */
-export interface SignInRequest {
-  /** An API key of this server. */
-  apiKey: Secret;
+/** How people can sign in. */
+export interface SignInMethods {
+  /** What the OIDC provider is called, if there is one. */
+  oidc?: string | null;
+  /** Whether with email and password. */
+  password: boolean;
 }
 
-/** Body of `POST /admin/signing-keys`. */
-export interface SigningKeyChange {
-  /**
-   * Whether the keys before it are not published any more: no token that they have signed verifies then. Otherwise
-   * they stay for a day, so that tokens verify until they expire.
-   */
-  withdraw?: boolean;
+/** Body of `POST /auth/sign-in`. */
+export interface SignInRequest {
+  apiKey?: Secret | null;
+  email?: string | null;
+  password?: Secret | null;
 }
 
 /** A snapshot. */
@@ -2108,12 +2161,20 @@ export interface TagGroupPage {
 export interface Team {
   /** The key that was sent with the request: others are not kept. */
   apiKey: Secret;
-  /** Always true: a key belongs to one team. */
+  /** Whether it is the one that requests are for that name none. A key belongs to one team. */
   isDefault: boolean;
   /** Its name. */
   name: string;
+  role?: Role | null;
   /** Its id. */
   teamID: string;
+}
+
+/** Body of `POST /admin/teams`. */
+export interface TeamForOthers {
+  name: string;
+  /** Email of its owner, who gets an invitation. */
+  owner: string;
 }
 
 /** A team, the owner of sandboxes, keys and templates. */
@@ -2129,6 +2190,23 @@ export interface TeamMetric {
   timestamp: string;
   /** The same, in seconds since 1970. */
   timestampUnix: number;
+}
+
+/** Body of `POST /teams` and `PATCH /teams/{teamID}`. */
+export interface TeamName {
+  /** 1 to 40 characters of `a-z`, `0-9` and `-`: it is also the namespace of the team's templates. */
+  name: string;
+}
+
+/** A team as operators see it: nothing of what is in it. */
+export interface TeamOverview {
+  createdAt: string;
+  id: TeamId;
+  members: number;
+  name: string;
+  plan: string;
+  /** Sandboxes that have not ended. */
+  sandboxes: number;
 }
 
 /** What a team uses and may use. */
@@ -2173,8 +2251,6 @@ export interface Template {
    * default (Cabana).
    */
   network?: string | null;
-  /** Whether set-uid programs such as `sudo` gain nothing in its sandboxes, whatever their creation says (Cabana). */
-  noNewPrivileges?: boolean;
   /** Whether every team may use it. */
   public: boolean;
   /** Sandboxes started from it. */
@@ -2274,11 +2350,6 @@ export interface TemplateUpdate {
    * default (Cabana).
    */
   network?: string | null;
-  /**
-   * Whether set-uid programs such as `sudo` gain nothing in new sandboxes. A creation can ask for it where the
-   * template does not, but not the other way round; builds are not affected (Cabana).
-   */
-  noNewPrivileges?: boolean | null;
   /** Whether every team may use it. */
   public?: boolean | null;
 }
@@ -2478,6 +2549,20 @@ export interface Usage {
 
 /** A person who signs in: `usr_` and 20 characters. */
 export type UserId = string;
+
+/** A page of people. */
+export interface UserPage {
+  nextCursor?: UserId | null;
+  users: ServerUser[];
+}
+
+/** Body of `PATCH /admin/users/{userID}`. What is omitted stays. */
+export interface UserUpdate {
+  /** Whether they may change the server itself. */
+  admin?: boolean | null;
+  /** Whether they may not sign in. Their sessions end at once. */
+  disabled?: boolean | null;
+}
 
 /** The size of a page's frame, in CSS pixels. */
 export interface Viewport {

@@ -51,6 +51,7 @@ export { ApiError, isApiError } from './error';
 export * from './files';
 export * from './keys';
 export * from './models';
+export * from './people';
 export * from './queries';
 export * from './quotas';
 export * from './sandboxes';

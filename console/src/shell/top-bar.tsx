@@ -1,7 +1,7 @@
 // Brand, team, palette, state of the connection, theme, person.
-import { Contrast, Keyboard, LogOut, Moon, Search, Sun, SunMoon } from 'lucide-react';
+import { ChevronsUpDown, Contrast, Keyboard, LogOut, Moon, Search, Sun, SunMoon } from 'lucide-react';
 import { useEffect, useState } from 'react';
-import { signOut } from '../api';
+import { signOut, switchTeam } from '../api';
 import { endSession } from '../api/client';
 import { useLiveState } from '../live';
 import { useSession } from '../session';
@@ -59,6 +59,39 @@ function PersonMenu({ onHelp }: { onHelp: () => void }) {
   );
 }
 
+/** The team, and the others that one can switch to. */
+function TeamMenu() {
+  const { team, teams = [] } = useSession();
+  async function enter(id: string): Promise<void> {
+    try {
+      await switchTeam(id);
+      // Everything on the page is of the other team.
+      location.assign('/console/');
+    } catch (error) {
+      toast.failed(strings.notSwitched, error);
+    }
+  }
+  if (teams.length < 2) return <span className="team cut">{team.name}</span>;
+  return (
+    <Menu
+      label={strings.teams}
+      trigger={
+        <Button look="quiet" className="team cut" aria-label={strings.teamNow(team.name)}>
+          {team.name}
+          <ChevronsUpDown />
+        </Button>
+      }
+      items={teams.map(({ id, name, role }) => ({
+        id,
+        label: name,
+        note: id === team.id ? '✓' : role,
+        disabled: id === team.id,
+        onAction: () => void enter(id),
+      }))}
+    />
+  );
+}
+
 /** Quiet, and only when it lasts: a socket that comes back within a second is no news. */
 function Connection() {
   const state = useLiveState();
@@ -81,7 +114,6 @@ function Connection() {
 }
 
 export function TopBar({ onPalette, onHelp }: { onPalette: () => void; onHelp: () => void }) {
-  const { team } = useSession();
   return (
     <header className="topbar">
       <Link className="brand" href="/" aria-label={strings.home}>
@@ -91,7 +123,7 @@ export function TopBar({ onPalette, onHelp }: { onPalette: () => void; onHelp: (
       <span className="crumb" aria-hidden="true">
         /
       </span>
-      <span className="team cut">{team.name}</span>
+      <TeamMenu />
       <span className="grow" />
       <Connection />
       <Button className="search-button only-wide" onPress={onPalette}>

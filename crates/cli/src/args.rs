@@ -99,6 +99,12 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Key(commands::key::Command),
     #[command(subcommand)]
+    Team(commands::team::Command),
+    #[command(subcommand)]
+    Project(commands::project::Command),
+    #[command(subcommand)]
+    User(commands::user::Command),
+    #[command(subcommand)]
     Quota(commands::quota::Command),
     #[command(subcommand)]
     Plan(commands::plan::Command),

@@ -25,6 +25,7 @@ pub(crate) mod network;
 pub(crate) mod openapi;
 pub(crate) mod pause;
 pub(crate) mod plan;
+pub(crate) mod project;
 pub(crate) mod provider;
 pub(crate) mod quota;
 pub(crate) mod recover;
@@ -36,10 +37,12 @@ pub(crate) mod server;
 pub(crate) mod service;
 pub(crate) mod shell;
 pub(crate) mod snapshot;
+pub(crate) mod team;
 pub(crate) mod template;
 pub(crate) mod timeout;
 pub(crate) mod tls;
 pub(crate) mod tool;
+pub(crate) mod user;
 pub(crate) mod webhooks;
 
 use cabana_client::Client;
@@ -97,6 +100,9 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Webhooks(command) => webhooks::run(command, context).await,
         Command::Template(command) => template::run(command, context).await,
         Command::Key(command) => key::run(command, context).await,
+        Command::Team(command) => team::run(command, context).await,
+        Command::Project(command) => project::run(command, context).await,
+        Command::User(command) => user::run(command, context).await,
         Command::Login(args) => login::run(args, context).await,
         Command::Secret(command) => secret::run(command, context).await,
         Command::Tls(command) => tls::run(&command, context),

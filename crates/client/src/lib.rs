@@ -12,6 +12,7 @@ mod exit;
 mod files;
 mod http;
 mod mcp;
+mod people;
 mod query;
 mod quotas;
 mod sandbox;

@@ -252,6 +252,7 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(metrics::sandboxes_metrics))
         .routes(routes!(novita::quota))
         .routes(routes!(quotas::own_quotas))
+        .routes(routes!(quotas::project_quotas, quotas::set_project_quotas))
         .routes(routes!(quotas::team_quotas, quotas::set_quotas, quotas::unset_quotas))
         .routes(routes!(identity::rotate_signing_key))
         .routes(routes!(plans::list_plans))

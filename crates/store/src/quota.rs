@@ -3,7 +3,7 @@
 
 use cabana_types::quota::{Amounts, Exceeded, Limits, QuotaKind, check};
 use cabana_types::wire::{QuotaExceeded, QuotaUser};
-use cabana_types::{Resources, TeamId};
+use cabana_types::{ProjectId, Resources, TeamId};
 use jiff::{SignedDuration, Timestamp};
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
@@ -13,6 +13,7 @@ use crate::{Error, Sandbox, Store};
 
 /// What `quotas.owner` is.
 const TEAM: &str = "team";
+const PROJECT: &str = "project";
 
 /// States in which a sandbox uses CPU and memory, as `State::uses_capacity` says.
 const RUNNING: &str = "state in ('creating', 'running', 'pausing', 'resuming')";
@@ -68,23 +69,64 @@ impl Store {
         self.write(move |connection| {
             Box::pin(async move {
                 find_team(connection, &team).await?;
-                for (kind, limit) in changes {
-                    let sql = match limit {
-                        Some(_) => {
-                            "insert into quotas (scope, owner, kind, most) values ($1, $2, $3, $4)
-                             on conflict do update set most = $4"
-                        }
-                        None => "delete from quotas where scope = $1 and owner = $2 and kind = $3",
-                    };
-                    let query = sqlx::query(sql).bind(TEAM).bind(team.as_str()).bind(kind.as_str());
-                    let query = if let Some(limit) = limit { query.bind(integer(limit)) } else { query };
-                    query.execute(&mut *connection).await.map_err(|e| Error::query("write a quota", e))?;
-                }
-                Ok(())
+                set(connection, TEAM, team.as_str(), changes).await
             })
         })
         .await
     }
+
+    /// Sets or removes limits of a project; those that are not named stay.
+    pub async fn set_project_quotas(
+        &self,
+        project: ProjectId,
+        changes: Vec<(QuotaKind, Option<u64>)>,
+    ) -> Result<(), Error> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                project_limits(connection, &project).await?;
+                set(connection, PROJECT, project.as_str(), changes).await
+            })
+        })
+        .await
+    }
+
+    /// What a project uses, and its own limits.
+    pub async fn project_quota_use(&self, project: &ProjectId) -> Result<(Amounts, Limits), Error> {
+        let sql = format!(
+            "select {SANDBOXES},
+                (select json_group_object(kind, most) from quotas where scope = 'project' and owner = $1) as limits,
+                (select count(*) from snapshots where project = $1 and state in ('making', 'ready')) as snapshots,
+                (select count(*) from templates where project = $1) as templates
+             from sandboxes where project = $1 and state <> 'ended'"
+        );
+        let row = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(project.as_str()).fetch_one(self.reader()).await;
+        let row = row.map_err(|e| Error::query("read what a project uses", e))?;
+        let columns = Columns(&row);
+        let used = sandboxes_used(&row)?
+            .with(QuotaKind::Snapshots, columns.number("snapshots")?)
+            .with(QuotaKind::Templates, columns.number("templates")?);
+        Ok((used, columns.json("limits")?))
+    }
+}
+
+async fn set(
+    connection: &mut SqliteConnection,
+    scope: &str,
+    owner: &str,
+    changes: Vec<(QuotaKind, Option<u64>)>,
+) -> Result<(), Error> {
+    for (kind, limit) in changes {
+        let sql = match limit {
+            Some(_) => {
+                "insert into quotas (scope, owner, kind, most) values ($1, $2, $3, $4) on conflict do update set most = $4"
+            }
+            None => "delete from quotas where scope = $1 and owner = $2 and kind = $3",
+        };
+        let query = sqlx::query(sql).bind(scope).bind(owner).bind(kind.as_str());
+        let query = if let Some(limit) = limit { query.bind(integer(limit)) } else { query };
+        query.execute(&mut *connection).await.map_err(|e| Error::query("write a quota", e))?;
+    }
+    Ok(())
 }
 
 /// An error if there is no such team.
@@ -102,23 +144,60 @@ const SANDBOXES: &str = "count(*) as instances, coalesce(sum(disk_mb), 0) as dis
     coalesce(sum(cpu_count) filter (where state in ('creating', 'running', 'pausing', 'resuming')), 0) as vcpu,
     coalesce(sum(memory_mb) filter (where state in ('creating', 'running', 'pausing', 'resuming')), 0) as memory_mb";
 
-/// Checks that sandboxes may use more: one query of one index. `server` are limits where neither the team nor its plan has one.
+/// Checks that sandboxes of a project may use more, first what the team may, then what the project may: one query of one index each.
+/// `server` are limits where neither the team nor its plan has one.
 pub(crate) async fn check_sandboxes(
     connection: &mut SqliteConnection,
-    team: &TeamId,
+    (team, project): (&TeamId, &ProjectId),
     wanted: Amounts,
     server: Limits,
 ) -> Result<(), Error> {
     let sql = format!("select {LIMITS}, {SANDBOXES} from sandboxes where team = $1 and state <> 'ended'");
     let row = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(team.as_str()).fetch_one(&mut *connection).await;
     let row = row.map_err(|e| Error::query("add up a team's sandboxes", e))?;
-    decide(connection, team, sandboxes_used(&row)?, wanted, limits(&row)?.or(server)).await
+    decide(connection, team, sandboxes_used(&row)?, wanted, limits(&row)?.or(server)).await?;
+    let own = project_limits(connection, project).await?;
+    if own == Limits::NONE {
+        return Ok(());
+    }
+    let sql = format!("select {SANDBOXES} from sandboxes where project = $1 and state <> 'ended'");
+    let row = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(project.as_str()).fetch_one(&mut *connection).await;
+    let used = sandboxes_used(&row.map_err(|e| Error::query("add up a project's sandboxes", e))?)?;
+    decide_in_project(connection, team, project, used, wanted, own).await
 }
 
-/// Checks that a team may have one more of a kind of which it has `used`.
-pub(crate) async fn check_one(
+/// The limits of a project; an error if it is gone.
+async fn project_limits(connection: &mut SqliteConnection, project: &ProjectId) -> Result<Limits, Error> {
+    let row = sqlx::query(
+        "select (select json_group_object(kind, most) from quotas where scope = 'project' and owner = $1) as limits
+         from projects where id = $1",
+    );
+    let row = row.bind(project.as_str()).fetch_optional(connection).await;
+    let row = row.map_err(|e| Error::query("read a project's limits", e))?;
+    Columns(&row.ok_or_else(|| Error::NoProject(project.clone()))?).json("limits")
+}
+
+async fn decide_in_project(
     connection: &mut SqliteConnection,
     team: &TeamId,
+    project: &ProjectId,
+    used: Amounts,
+    wanted: Amounts,
+    limits: Limits,
+) -> Result<(), Error> {
+    match decide(connection, team, used, wanted, limits).await {
+        Err(Error::Quota(exceeded)) => {
+            // Who else is in the team is not told to those of the project.
+            Err(Error::Quota(Box::new(QuotaExceeded { project: Some(project.clone()), users: vec![], ..*exceeded })))
+        }
+        decided => decided,
+    }
+}
+
+/// Checks that a project may have one more of a kind of which its team has `used`.
+pub(crate) async fn check_one(
+    connection: &mut SqliteConnection,
+    (team, project): (&TeamId, &ProjectId),
     kind: QuotaKind,
     used: u64,
     server: Limits,
@@ -127,7 +206,22 @@ pub(crate) async fn check_one(
     let row = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(team.as_str()).fetch_one(&mut *connection).await;
     let limits = limits(&row.map_err(|e| Error::query("read a team's limits", e))?)?.or(server);
     let (used, wanted) = (Amounts::default().with(kind, used), Amounts::default().with(kind, 1));
-    decide(connection, team, used, wanted, limits).await
+    decide(connection, team, used, wanted, limits).await?;
+    let own = project_limits(connection, project).await?;
+    if own == Limits::NONE {
+        return Ok(());
+    }
+    let sql = match kind {
+        QuotaKind::Templates => "select count(*) from templates where project = $1",
+        _ => "select count(*) from snapshots where project = $1 and state in ('making', 'ready')",
+    };
+    let used: u32 = sqlx::query_scalar(sql)
+        .bind(project.as_str())
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(|e| Error::query("count what a project has", e))?;
+    let used = Amounts::default().with(kind, used.into());
+    decide_in_project(connection, team, project, used, wanted, own).await
 }
 
 /// How long a sandbox of the team may run at a stretch.
@@ -176,7 +270,7 @@ pub(crate) async fn check_resize(
     if wanted == Amounts::default() {
         Ok(())
     } else {
-        check_sandboxes(connection, &sandbox.team, wanted, Limits::default()).await
+        check_sandboxes(connection, (&sandbox.team, &sandbox.project), wanted, Limits::default()).await
     }
 }
 
@@ -241,7 +335,7 @@ pub(crate) async fn refuse(
             users.push(QuotaUser { id: row.text("id")?, name: row.text_or_none("name")?, used: row.number("used")? });
         }
     }
-    Ok(Error::Quota(Box::new(QuotaExceeded { kind, used, wanted, limit, users })))
+    Ok(Error::Quota(Box::new(QuotaExceeded { kind, used, wanted, limit, project: None, users })))
 }
 
 fn limits(row: &SqliteRow) -> Result<Limits, Error> {

@@ -157,7 +157,7 @@ impl Store {
                     }
                 }
                 let wanted = quota::of_new(&sandbox);
-                quota::check_sandboxes(connection, &sandbox.team, wanted, server).await?;
+                quota::check_sandboxes(connection, (&sandbox.team, &sandbox.project), wanted, server).await?;
                 insert(connection, &sandbox, by.as_str()).await?;
                 let data = json!({ "state": sandbox.state.name(), "by": by.as_str() });
                 event::insert(connection, &sandbox.id, &sandbox.team, event::REQUESTED, &data, sandbox.created_at)

@@ -128,7 +128,8 @@ impl Store {
                         .map_err(|e| Error::query("count a team's snapshots", e))?;
                 if snapshot.state != SnapshotState::Temporary {
                     let kept = u64::try_from(kept).unwrap_or_default();
-                    quota::check_one(connection, &snapshot.team, QuotaKind::Snapshots, kept, server).await?;
+                    let place = (&snapshot.team, &snapshot.project);
+                    quota::check_one(connection, place, QuotaKind::Snapshots, kept, server).await?;
                 }
                 if let Some(name) = &snapshot.name {
                     let freed = sqlx::query(

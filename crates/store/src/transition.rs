@@ -53,7 +53,8 @@ impl Store {
                 let sandbox = read(connection, &id).await?;
                 if !sandbox.state.uses_capacity() {
                     let wanted = quota::of_running(sandbox.resources);
-                    quota::check_sandboxes(connection, &sandbox.team, wanted, Limits::default()).await?;
+                    let place = (&sandbox.team, &sandbox.project);
+                    quota::check_sandboxes(connection, place, wanted, Limits::default()).await?;
                 }
                 apply(connection, id, Transition::Resume, None, &measured, at).await
             })

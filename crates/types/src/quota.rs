@@ -41,6 +41,11 @@ impl QuotaKind {
         Self::ALL.iter().copied().find(|kind| kind.as_str() == text)
     }
 
+    /// Whether a project can have a limit of its own.
+    pub fn is_of_projects(self) -> bool {
+        !matches!(self, QuotaKind::LifetimeSeconds | QuotaKind::Turns)
+    }
+
     /// What is counted, as in "12 of 20 …".
     pub fn noun(self) -> &'static str {
         match self {

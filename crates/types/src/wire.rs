@@ -59,7 +59,8 @@ pub use people::{
     SignInMethods, TeamForOthers, TeamName, TeamOverview, UserPage, UserUpdate,
 };
 pub use quota::{
-    LimitChanges, LimitSource, Plan, PlanChoice, PlanSettings, QuotaExceeded, QuotaState, QuotaUser, TeamQuotas,
+    LimitChanges, LimitSource, Plan, PlanChoice, PlanSettings, ProjectQuotas, QuotaExceeded, QuotaState, QuotaUser,
+    TeamQuotas,
 };
 pub use record::{
     ActivityItem, ActivityPage, Event, LogEntry, LogLine, MaxTeamMetric, SandboxLogPage, SandboxLogs, SandboxMetric,

@@ -38,6 +38,7 @@ export const strings = {
   } satisfies Record<QuotaKind, string>,
   ask: 'An admin of this server can raise a limit: ',
   sources: {
+    project: 'the project’s own limit',
     team: 'set for this team',
     plan: 'from the plan',
     server: 'from the server',

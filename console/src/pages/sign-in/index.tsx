@@ -1,11 +1,12 @@
-import { useMutation } from '@tanstack/react-query';
+import { useMutation, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useLocation, useSearchParams } from 'wouter';
-import { isApiError, signIn } from '../../api';
+import { isApiError, type Session, signIn, signInMethods } from '../../api';
 import { beginSession } from '../../session';
 import { safeTarget } from '../../sign-in-path';
 import { Button, CodeBlock, ErrorBanner, messageOf, TextField, useDocumentTitle } from '../../ui';
 import { Hut } from '../welcome/hut';
+import { PasswordForm } from './password';
 import { strings } from './strings';
 
 export default function SignIn() {
@@ -14,12 +15,15 @@ export default function SignIn() {
   const [params] = useSearchParams();
   const [key, setKey] = useState('');
   const [fault, setFault] = useState<string | null>(null);
+  const methods = useQuery({ queryKey: ['sign-in-methods'], queryFn: ({ signal }) => signInMethods(signal) });
+  const byPassword = methods.data?.password ?? true;
+  function done(session: Session): void {
+    beginSession(session);
+    navigate(safeTarget(params.get('to')), { replace: true });
+  }
   const enter = useMutation({
     mutationFn: () => signIn(key.trim()),
-    onSuccess: (session) => {
-      beginSession(session);
-      navigate(safeTarget(params.get('to')), { replace: true });
-    },
+    onSuccess: done,
     onError: (error) => {
       if (isApiError(error) && error.code === 401) setFault(strings.refused);
       if (isApiError(error) && error.code === 429) setFault(messageOf(error));
@@ -37,15 +41,21 @@ export default function SignIn() {
     <Hut>
       <div className="stack">
         <h1>{strings.title}</h1>
-        <p className="muted lead">{strings.text}</p>
+        {byPassword && <p className="muted lead">{strings.text}</p>}
       </div>
+      {byPassword && (
+        <div className="stack">
+          <PasswordForm onDone={done} />
+          <span className="meta">{strings.noAccount}</span>
+        </div>
+      )}
+      <span className="meta">{strings.or}</span>
       <form className="stack" onSubmit={submit} noValidate>
         <TextField
           label={strings.key}
           type="password"
           name="key"
           autoComplete="off"
-          autoFocus
           mono
           size="lg"
           placeholder={strings.placeholder}
@@ -56,7 +66,7 @@ export default function SignIn() {
           }}
           error={fault}
         />
-        <Button type="submit" look="primary" size="lg" block isPending={enter.isPending}>
+        <Button type="submit" size="lg" block isPending={enter.isPending}>
           {strings.submit}
         </Button>
         {enter.error && !known && <ErrorBanner error={enter.error} />}

@@ -1,7 +1,15 @@
 // What this page says.
 export const strings = {
   title: 'Sign in',
-  text: 'With an API key of your team. The key is not kept in this browser.',
+  text: 'With the email and password of your account.',
+  email: 'Email',
+  password: 'Password',
+  enter: 'Continue',
+  noEmail: 'Write your email.',
+  noPassword: 'Write your password.',
+  wrong: 'Email or password is wrong.',
+  noAccount: 'No account? Ask an owner or admin of your team for an invitation.',
+  or: 'Or with an API key of your team. It is not kept in this browser.',
   key: 'API key',
   placeholder: 'e2b_…',
   submit: 'Sign in',

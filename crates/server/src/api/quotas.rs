@@ -7,8 +7,8 @@ use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use cabana_store::QuotaUse;
 use cabana_types::quota::{InvalidLimit, QuotaKind};
-use cabana_types::wire::{LimitChanges, LimitSource, QuotaState, TeamQuotas};
-use cabana_types::{ErrorCode, Permission, TeamId};
+use cabana_types::wire::{LimitChanges, LimitSource, ProjectQuotas, QuotaState, TeamQuotas};
+use cabana_types::{ErrorCode, Permission, ProjectId, TeamId};
 
 use super::App;
 use super::body::Body;
@@ -24,6 +24,39 @@ pub(super) async fn own_quotas(
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<TeamQuotas>, ApiError> {
     app.quotas_of(&caller, &caller.team).await
+}
+
+/// What a project uses and may use.
+#[utoipa::path(get, path = "/projects/{projectID}/quotas", tag = "quotas",
+    params(("projectID" = String, Path, description = "Its id, or `default`")),
+    responses((status = 200, description = "Use and limits", body = ProjectQuotas)))]
+pub(super) async fn project_quotas(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    project: Result<Path<String>, PathRejection>,
+) -> Result<Json<ProjectQuotas>, ApiError> {
+    let project = app.project_of(&caller, project)?;
+    app.quotas_of_project(&project.id).await
+}
+
+/// Set limits of a project, which hold besides those of the team. Nothing that runs is ended; what would be more is refused.
+#[utoipa::path(put, path = "/projects/{projectID}/quotas", tag = "quotas", request_body = LimitChanges,
+    params(("projectID" = String, Path, description = "Its id, or `default`")),
+    responses((status = 200, description = "Use and limits from now on", body = ProjectQuotas)))]
+pub(super) async fn set_project_quotas(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    project: Result<Path<String>, PathRejection>,
+    Body(changes): Body<LimitChanges>,
+) -> Result<Json<ProjectQuotas>, ApiError> {
+    let project = app.project_of(&caller, project)?;
+    if let Some(kind) = changes.limits.keys().find(|kind| !kind.is_of_projects()) {
+        return Err(ApiError::invalid(format!("{kind} is limited per team only; a project cannot have a limit of it")));
+    }
+    let limit = |(kind, value): (QuotaKind, Option<i64>)| Ok((kind, value.map(|value| kind.limit(value)).transpose()?));
+    let changes = changes.limits.into_iter().map(limit).collect::<Result<Vec<_>, InvalidLimit>>()?;
+    app.store.set_project_quotas(project.id.clone(), changes).await?;
+    app.quotas_of_project(&project.id).await
 }
 
 /// What any team uses and may use. For operators.
@@ -81,6 +114,17 @@ pub(super) async fn unset_quotas(
 }
 
 impl App {
+    async fn quotas_of_project(&self, project: &ProjectId) -> Result<Json<ProjectQuotas>, ApiError> {
+        let (used, limits) = self.store.project_quota_use(project).await?;
+        let state = |kind: &QuotaKind| {
+            let limit = limits.get(*kind);
+            let source = if limit.is_some() { LimitSource::Project } else { LimitSource::None };
+            QuotaState { kind: *kind, used: used.get(*kind), limit, source }
+        };
+        let quotas = QuotaKind::ALL.iter().filter(|kind| kind.is_of_projects()).map(state).collect();
+        Ok(Json(ProjectQuotas { project_id: project.clone(), quotas }))
+    }
+
     pub(super) async fn quotas_of(&self, caller: &Caller, team: &TeamId) -> Result<Json<TeamQuotas>, ApiError> {
         let found = self.store.quota_use(team).await?;
         let quotas = QuotaKind::ALL.iter().map(|kind| self.quota_state(&found, *kind)).collect();

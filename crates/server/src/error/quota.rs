@@ -5,8 +5,15 @@ use cabana_types::wire::QuotaExceeded;
 
 /// Which limit is reached, by whom, and what to do next.
 pub(super) fn explain(exceeded: &QuotaExceeded) -> String {
-    let QuotaExceeded { kind, used, wanted, limit, users } = exceeded;
+    let QuotaExceeded { kind, used, wanted, limit, project, users } = exceeded;
     let noun = kind.noun();
+    if project.is_some() {
+        return format!(
+            "This project uses {used} of {limit} {noun}, and this request would add {wanted}; {}, or ask an owner or admin of the \
+             team to raise the limit of the project",
+            kind.remedy()
+        );
+    }
     let what = match kind {
         QuotaKind::LifetimeSeconds => {
             format!("This team's limit of {noun} is {limit}, and this request asks for {wanted}")
@@ -35,13 +42,21 @@ mod tests {
             QuotaUser { id: "a".into(), name: Some("ci".into()), used: 7 },
             QuotaUser { id: "b".into(), name: None, used: 3 },
         ];
-        let mut exceeded = QuotaExceeded { kind: QuotaKind::Instances, used: 10, wanted: 1, limit: 10, users };
+        let mut exceeded =
+            QuotaExceeded { kind: QuotaKind::Instances, used: 10, wanted: 1, limit: 10, project: None, users };
         assert_eq!(
             explain(&exceeded),
             "This team uses 10 of 10 sandboxes, and this request would add 1 (most is used by ci: 7, b: 3); kill sandboxes \
              that are not needed, or ask an admin of this server to raise the limit: cabana quota set TEAM instances=11"
         );
-        exceeded = QuotaExceeded { kind: QuotaKind::LifetimeSeconds, used: 0, wanted: 60, limit: 30, users: vec![] };
+        exceeded = QuotaExceeded {
+            kind: QuotaKind::LifetimeSeconds,
+            used: 0,
+            wanted: 60,
+            limit: 30,
+            project: None,
+            users: vec![],
+        };
         assert!(explain(&exceeded).contains("asks for 60; ask for a shorter timeout"));
     }
 }

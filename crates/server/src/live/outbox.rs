@@ -194,7 +194,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_slow_reader_loses_events_and_is_told() {
-        let outbox = Outbox::default();
+        let outbox = Outbox::new(Reach::team("default".parse().expect("id"), cabana_types::Permissions::ALL));
         push(&outbox, "before anyone subscribed");
         assert_eq!(outbox.subscribe("sandboxes", Topic::Sandboxes), Subscribed::New);
         assert_eq!(outbox.subscribe("sandboxes", Topic::Sandboxes), Subscribed::Already);
@@ -214,7 +214,7 @@ mod tests {
 
     #[tokio::test]
     async fn news_of_a_build_are_one_reading() {
-        let outbox = Outbox::default();
+        let outbox = Outbox::new(Reach::team("default".parse().expect("id"), cabana_types::Permissions::ALL));
         let build = BuildId::from_random([1; 16]);
         let name = format!("build:t/{build}");
         outbox.subscribe(&name, Topic::Build { template: "t".into(), build: build.clone() });
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn topics_are_bounded() {
-        let outbox = Outbox::default();
+        let outbox = Outbox::new(Reach::team("default".parse().expect("id"), cabana_types::Permissions::ALL));
         for number in 0..MAX_TOPICS {
             let id: SandboxId = format!("i{number}").parse().expect("id");
             assert_eq!(outbox.subscribe(&format!("sandbox:{id}"), Topic::Sandbox(id)), Subscribed::New);

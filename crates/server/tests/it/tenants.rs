@@ -201,6 +201,11 @@ impl Owned {
             // As with E2B: a name that is taken is forbidden, not missing.
             "alias" => (clone(&["default%2Fmine"]), 403, "forbidden"),
             "teamID" => (clone(&["default"]), 403, "forbidden"),
+            // Those of other teams; the ones of the team itself are in `roles.rs`.
+            "projectID" => (clone(&["prj_00000000000000000000"]), 404, "project_not_found"),
+            "invitationID" => (clone(&["inv_00000000000000000000"]), 403, "forbidden"),
+            // Only operators see people of other teams.
+            "userID" => (clone(&["usr_00000000000000000000"]), 403, "forbidden"),
             // Only operators have to do with plans.
             "planID" => (clone(&["self-hosted"]), 403, "forbidden"),
             // Programs have no sessions.
@@ -267,7 +272,14 @@ fn every_route_hides_what_another_team_has() {
             // Uploads and downloads are authorised by their link, which only its team gets.
             let by_link = (method == "PUT" && path.starts_with("/templates/") && path.contains("/files/"))
                 || path.ends_with("/download");
-            let (status, code) = if by_link { (401, "unauthorized") } else { (status, code) };
+            // Keys have no permission for members unless one asks for it.
+            let of_members = path.starts_with("/projects/") && (method != "GET" || path.ends_with("/members"));
+            let (status, code) = match (by_link, of_members) {
+                (true, _) => (401, "unauthorized"),
+                (_, true) => (403, "forbidden"),
+                _ if path.ends_with("/leave") => (404, "team_not_found"),
+                _ => (status, code),
+            };
             assert_eq!(answer.status, status, "{method} {path}: {}", answer.text);
             answer.error(status, code);
             tried += 1;

@@ -136,8 +136,8 @@ async fn find_or_create(
         .await
         .map_err(|e| Error::query("count templates", e))?;
     let count = u64::try_from(count).unwrap_or_default();
-    quota::check_one(connection, &request.team, QuotaKind::Templates, count, server).await?;
     let place = (&request.team, &request.project);
+    quota::check_one(connection, place, QuotaKind::Templates, count, server).await?;
     template::insert(connection, &request.template, place, alias, false, request.resources, request.at).await?;
     Ok(request.template.clone())
 }

@@ -30,6 +30,7 @@ fn new_template() -> TemplateId {
 
 fn request(n: u8, alias: &str, tags: &[&str]) -> BuildRequest {
     BuildRequest {
+        projects: None,
         team: team().id,
         project: ProjectId::default_of(&team().id),
         wanted: BuildTarget::Alias(alias.into()),

@@ -56,6 +56,7 @@ async fn content(store: &Store) -> Content {
         sandboxes.push(store.sandbox(&sandbox_id(n)).await.expect("read"));
     }
     let query = EventQuery {
+        projects: None,
         team: team().id,
         sandbox: None,
         kinds: vec![],

@@ -9,6 +9,7 @@ use crate::{TestDatabase, at, build, given, insert, other_team, sandbox, sandbox
 
 fn all() -> SandboxQuery {
     SandboxQuery {
+        projects: None,
         team: team().id,
         groups: vec![Group::Running],
         metadata: BTreeMap::new(),

@@ -12,6 +12,7 @@ use crate::{TestDatabase, at, given, idempotency, insert, key, key_id, sandbox, 
 
 fn events_of(sandbox: &Sandbox) -> EventQuery {
     EventQuery {
+        projects: None,
         team: sandbox.team.clone(),
         sandbox: Some(sandbox.id.clone()),
         kinds: vec![],
@@ -140,7 +141,7 @@ async fn a_failed_write_does_not_affect_its_batch() {
     while let Some(done) = tasks.join_next().await {
         done.expect("task");
     }
-    assert_eq!(store.running_count(&team().id).await.expect("count"), 133);
+    assert_eq!(store.running_count(&team().id, None).await.expect("count"), 133);
     assert_eq!(store.live_sandboxes().await.expect("living").len(), 133);
 }
 

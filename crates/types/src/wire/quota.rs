@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ProjectId;
 use crate::code_enum::code_enum;
 use crate::quota::QuotaKind;
 
 code_enum! {
     /// Where a limit comes from.
-    LimitSource, "Where a limit comes from: the team's own limits, its plan, or the server's configuration. `none`: there is no limit.", {
+    LimitSource, "Where a limit comes from: the project's or the team's own limits, its plan, or the server's configuration. `none`: there is no limit.", {
+        Project => "project",
         Team => "team",
         Plan => "plan",
         Server => "server",
@@ -27,6 +29,9 @@ pub struct QuotaExceeded {
     /// What the request would have added.
     pub wanted: u64,
     pub limit: u64,
+    /// The project whose quota is used up; without it, that of the team is.
+    #[serde(default, rename = "projectId", skip_serializing_if = "Option::is_none")]
+    pub project: Option<ProjectId>,
     /// Who uses most of it; at most five.
     pub users: Vec<QuotaUser>,
 }
@@ -55,6 +60,16 @@ pub struct TeamQuotas {
     /// Whether the caller may change limits and plans.
     pub operator: bool,
     /// One per kind.
+    pub quotas: Vec<QuotaState>,
+}
+
+/// What a project uses and may use.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ProjectQuotas {
+    pub project_id: ProjectId,
+    /// One per kind that a project can have a limit of. What the team may use holds besides.
     pub quotas: Vec<QuotaState>,
 }
 
