@@ -325,6 +325,18 @@ export interface Chat {
 /** Who may see a chat. */
 export type ChatAccess = 'private' | 'shared' | 'collaboration';
 
+/** What a share would show. */
+export interface ChatExposure {
+  /** Names of artifacts. */
+  artifacts: string[];
+  /** Texts that look like keys; at most 20. */
+  keyLike: KeyLike[];
+  messages: number;
+  /** Pictures in messages. */
+  pictures: number;
+  toolCalls: number;
+}
+
 /** A chat: `chat_` and 20 characters. */
 export type ChatId = string;
 
@@ -652,6 +664,9 @@ export interface Event {
   version: string;
 }
 
+/** Where in a chat a text is. */
+export type ExposedIn = 'title' | 'message' | 'tool';
+
 /** An entry of a directory. */
 export interface FileEntry {
   /** Permission bits in octal, such as `0644`. */
@@ -788,6 +803,13 @@ export interface IsolationStatus {
 
 /** Public id of an API key (never the key itself). */
 export type KeyId = string;
+
+/** A text that looks like a key. */
+export interface KeyLike {
+  place: ExposedIn;
+  /** Its beginning. */
+  text: string;
+}
 
 /** How a key is shown to those who know it. */
 export interface KeyMask {

@@ -126,6 +126,7 @@ def test_a_browser_runs_nothing_of_it(server, chats, model, shared, console):
     assert headers["x-robots-tag"] == "noindex, nofollow" and headers["referrer-policy"] == "no-referrer"
     assert headers["x-content-type-options"] == "nosniff" and "set-cookie" not in headers
     console.previews = True
+    console.expected.append("404 (Not Found)")  # browsers look for an icon
     page = console.new_page()
     page.goto(share["url"])
     expect(page.get_by_role("heading", level=1)).to_contain_text("<i>title</i>")
@@ -170,3 +171,29 @@ def test_making_a_link_is_in_the_audit_log(chats, api, model, shared):
     share, _ = shared(id)
     (entry,) = api.get(f"/audit?action=share_chat&target={id}").json["entries"]
     assert entry["details"]["id"] == share["id"] and share["url"].split("//")[1][:27] not in str(entry)
+
+
+def test_what_a_share_would_show(chats, model, shared, console):
+    """Numbers, artifacts and what looks like a key, before anything is shared."""
+    key = f"e2b_{'0a' * 20}"
+    script = model.script(
+        Answer(calls=[run(f"mkdir -p artifacts; echo x > artifacts/a.txt; printf 'sk-%s' {'aB3' * 10}")]),
+        Answer(f"Use {key}."),
+    )
+    id, _ = chats.run_turn(script.prompt)
+    shown = chats.ask("GET", f"/chats/{id}/exposure")
+    assert (shown["messages"], shown["artifacts"], shown["pictures"]) == (len(chats.messages(id)), ["a.txt"], 0)
+    assert {"text": "e2b_0a0a…", "place": "message"} in shown["keyLike"] and key not in str(shown)
+    with_tools = chats.ask("GET", f"/chats/{id}/exposure?toolDetails=true")["keyLike"]
+    assert {"text": "sk-aB3aB…", "place": "tool"} in with_tools
+    chats.refused(404, "chat_not_found", "GET", f"/chats/chat_{'0' * 20}/exposure")
+    page = console.open(f"/chats/{id}")
+    menu(page, page.get_by_role("button", name="Chat menu"), "Share…")
+    expect(page.get_by_role("alert").get_by_text("e2b_0a0a…")).to_be_visible()
+    page.get_by_role("button", name="Done").click()
+    menu(page, page.get_by_role("button", name="Chat menu"), "Continue in a copy")
+    page.wait_for_url(lambda url: id not in url)
+    copy = page.url.rsplit("/", 1)[1]
+    chats.made.append(copy)
+    assert chats.chat(copy)["sandboxId"] is None and len(chats.messages(copy)) == len(chats.messages(id))
+    assert chats.chat(copy)["access"] == "private", "a copy has no links"

@@ -1,6 +1,6 @@
 // Chats, their files, agents and models.
 
-import type { ChatShare, NewChatShare } from '../wire';
+import type { ChatExposure, ChatShare, NewChatShare } from '../wire';
 import type {
   Agent,
   Attachment,
@@ -56,6 +56,10 @@ export const deleteChat = (id: string, keepSandbox: boolean) =>
 
 export const listShares = (id: string, signal?: AbortSignal) =>
   request<ChatShare[]>('GET', at(id, '/shares'), { signal });
+
+/** What a share would show now. */
+export const chatExposure = (id: string, toolDetails: boolean, signal?: AbortSignal) =>
+  request<ChatExposure>('GET', at(id, '/exposure'), { query: { toolDetails: toolDetails || undefined }, signal });
 
 /** The answer has the address itself, this once. */
 export const shareChat = (id: string, body: NewChatShare) => request<ChatShare>('POST', at(id, '/shares'), { body });

@@ -3,6 +3,7 @@ import { keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { getSession, listSessions } from './auth';
 import {
   type ChatFilter,
+  chatExposure,
   listAgents,
   listAttachments,
   listChats,
@@ -89,6 +90,13 @@ export const serviceQuery = (id: string) =>
 
 export const sharesQuery = (chatId: string) =>
   queryOptions({ queryKey: ['chat', chatId, 'shares'], queryFn: ({ signal }) => listShares(chatId, signal) });
+
+export const exposureQuery = (chatId: string, toolDetails: boolean) =>
+  queryOptions({
+    queryKey: ['chat', chatId, 'exposure', toolDetails],
+    queryFn: ({ signal }) => chatExposure(chatId, toolDetails, signal),
+    placeholderData: keepPreviousData,
+  });
 
 export const linksQuery = (serviceId: string) =>
   queryOptions({ queryKey: ['service', serviceId, 'links'], queryFn: ({ signal }) => listLinks(serviceId, signal) });

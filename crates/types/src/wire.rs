@@ -78,7 +78,7 @@ pub use service::{
     NewService, NewServiceLink, OpenService, OpenedService, Service, ServiceLink, ServiceLogEnd, ServiceLogLines,
     ServiceUpdate,
 };
-pub use share::{ChatShare, NewChatShare};
+pub use share::{ChatExposure, ChatShare, ExposedIn, KeyLike, NewChatShare};
 pub use sqlite::{SqliteQuery, SqliteResult};
 pub use tag::{
     AssignTags, AssignedTags, RemoveTags, TagAssignment, TagAssignmentPage, TagCount, TagExists, TagGroup,

@@ -63,12 +63,7 @@ function Row({ entry, name, isOpen, onToggle, filters }: RowProps) {
     <Fragment>
       <tr>
         <td>
-          <button
-            type="button"
-            className={`btn quiet sm ${styles.open}`}
-            aria-expanded={isOpen}
-            onClick={onToggle}
-          >
+          <button type="button" className={`btn quiet sm ${styles.open}`} aria-expanded={isOpen} onClick={onToggle}>
             {isOpen ? <ChevronDown /> : <ChevronRight />}
             <Time at={entry.at} />
             <span className="sr">{strings.details(action)}</span>

@@ -1,5 +1,16 @@
 // The line above the conversation: its title, what one can do with the chat, its computer, and the pane.
-import { ChevronDown, Code, Copy, GitFork, MessageCircle, PanelRight, Pencil, Share2, Trash2 } from 'lucide-react';
+import {
+  ChevronDown,
+  Code,
+  Copy,
+  CopyPlus,
+  GitFork,
+  MessageCircle,
+  PanelRight,
+  Pencil,
+  Share2,
+  Trash2,
+} from 'lucide-react';
 import type { Chat, ChatSandbox } from '../../api';
 import { visibleLine } from '../../chats/state/text';
 import { strings as chatStrings } from '../../chats/strings';
@@ -21,9 +32,11 @@ export interface HeadProps {
   /** A dialog is wanted. */
   onAsk: (asked: Asking) => void;
   onFork: () => void;
+  /** The same messages and artifacts, without the computer. */
+  onCopy: () => void;
 }
 
-export function Head({ chat, sandboxes, pane, onAsk, onFork }: HeadProps) {
+export function Head({ chat, sandboxes, pane, onAsk, onFork, onCopy }: HeadProps) {
   const title = titleOf(chat);
   return (
     <div className={`pane-head ${styles.head}`}>
@@ -42,6 +55,7 @@ export function Head({ chat, sandboxes, pane, onAsk, onFork }: HeadProps) {
           { label: chatStrings.rename, icon: <Pencil />, onAction: () => onAsk({ kind: 'rename' }) },
           { label: strings.share.menu, icon: <Share2 />, onAction: () => onAsk({ kind: 'share' }) },
           { label: strings.forkAll, icon: <GitFork />, disabled: chat.turnId !== null, onAction: () => onFork() },
+          { label: strings.copyChat, icon: <CopyPlus />, disabled: chat.turnId !== null, onAction: () => onCopy() },
           {
             label: strings.copyId,
             icon: <Copy />,

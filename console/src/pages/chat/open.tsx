@@ -83,10 +83,10 @@ export function Open({ chat: open, known: chat }: { chat: OpenChat; known: Chat 
       setStopping(false);
     }
   }
-  async function fork(messageId?: string): Promise<void> {
+  async function fork(messageId?: string, withSandbox = true): Promise<void> {
     try {
-      const { chat: made } = await forkChat(id, { messageId, withSandbox: true }, requestKey());
-      toast.done(strings.forked);
+      const { chat: made } = await forkChat(id, { messageId, withSandbox }, requestKey());
+      toast.done(withSandbox ? strings.forked : strings.inCopy);
       navigate(`/chats/${made.id}`);
     } catch (error) {
       toast.failed(strings.forkFailed, error);
@@ -134,6 +134,7 @@ export function Open({ chat: open, known: chat }: { chat: OpenChat; known: Chat 
   const onChoice = useStable(choose);
   const onStop = useStable(stop);
   const onFork = useStable(fork);
+  const onCopy = useStable(() => fork(undefined, false));
   const onSend = useStable(async (text: string, files: Uploaded[], steer: boolean) => {
     const given = toolsFor(choice.sandbox, tools);
     const body = { ...messageOf(text, files), ...(given ? { tools: given } : {}) };
@@ -154,7 +155,14 @@ export function Open({ chat: open, known: chat }: { chat: OpenChat; known: Chat 
             side={pane.side}
             first={
               <section className={styles.conversation} aria-label={strings.conversation}>
-                <Top chat={chat} sandboxes={view.sandboxes} pane={pane} onAsk={setAsked} onFork={onFork} />
+                <Top
+                  chat={chat}
+                  sandboxes={view.sandboxes}
+                  pane={pane}
+                  onAsk={setAsked}
+                  onFork={onFork}
+                  onCopy={onCopy}
+                />
                 <Conversation chat={open} said={sending.said}>
                   <Pending sending={sending} onDiscard={(text) => composer.current?.suggest(text)} />
                 </Conversation>

@@ -1,8 +1,17 @@
 // Links by which anyone can read a chat: making one, which is shown once, and revoking.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { type Chat, type ChatShare, shareChat, sharesQuery, unshareChat } from '../../api';
+import {
+  type Chat,
+  type ChatExposure,
+  type ChatShare,
+  exposureQuery,
+  shareChat,
+  sharesQuery,
+  unshareChat,
+} from '../../api';
 import { titleOf } from '../../chats/title';
+import { plainName } from '../../format/plain';
 import { cli, curl } from '../../format/snippet';
 import { relative } from '../../format/time';
 import {
@@ -30,6 +39,7 @@ export function ShareDialog({ chat, onClose }: { chat: Chat; onClose: () => void
   const query = useQuery(sharesQuery(chat.id));
   const [until, setUntil] = useState('now');
   const [details, setDetails] = useState(false);
+  const exposed = useQuery(exposureQuery(chat.id, details));
   const [life, setLife] = useState('2592000');
   const [made, setMade] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
@@ -80,6 +90,7 @@ export function ShareDialog({ chat, onClose }: { chat: Chat; onClose: () => void
         <Checkbox isSelected={details} onChange={setDetails}>
           {words.details}
         </Checkbox>
+        {exposed.data && <Exposed exposure={exposed.data} />}
         <div>
           <Button look="primary" onPress={() => void make()} isPending={busy}>
             {words.make}
@@ -112,6 +123,34 @@ export function ShareDialog({ chat, onClose }: { chat: Chat; onClose: () => void
         />
       </div>
     </Dialog>
+  );
+}
+
+/** What becomes visible now, and what of it looks like a key. */
+function Exposed({ exposure }: { exposure: ChatExposure }) {
+  const { messages, pictures, artifacts, keyLike } = exposure;
+  return (
+    <div className="stack">
+      <p className="meta">
+        {words.exposed(
+          messages,
+          pictures,
+          artifacts.map((name) => plainName(name, 60)),
+        )}
+      </p>
+      {keyLike.length > 0 && (
+        <div role="alert" className={styles.warning}>
+          <p>{words.keys}</p>
+          <ul>
+            {keyLike.map((key) => (
+              <li key={`${key.place} ${key.text}`}>
+                <code>{plainName(key.text, 40)}</code> {words.places[key.place]}
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
+    </div>
   );
 }
 

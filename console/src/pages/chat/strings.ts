@@ -12,6 +12,7 @@ export const strings = {
   copyId: 'Copy the chat’s id',
   copied: 'Id copied',
   forkAll: 'Fork with computer',
+  copyChat: 'Continue in a copy',
   showPane: 'Show the pane',
   togglePane: 'Hide or show the pane',
   group: 'This chat',
@@ -21,6 +22,7 @@ export const strings = {
   sandbox: (name: string, state: string) => `Sandbox ${name}: ${state}`,
   goneTitle: 'This chat is gone',
   goneText: 'It was deleted, or you may not see it.',
+  inCopy: 'This is a copy. It gets a computer of its own when it needs one',
   forked: 'Forked: this chat has a copy of the computer',
   forkFailed: 'Could not fork the chat',
   restoreTitle: 'Restore files to here?',
@@ -43,6 +45,18 @@ export const strings = {
       { id: 'live', label: 'later ones too' },
     ],
     details: 'Show arguments and output of tools',
+    exposed: (messages: number, pictures: number, artifacts: readonly string[]) =>
+      [
+        `Visible now: ${plural(messages, 'message')}`,
+        pictures > 0 ? plural(pictures, 'picture') : '',
+        artifacts.length > 0
+          ? `${plural(artifacts.length, 'artifact')} (${artifacts.slice(0, 5).join(', ')}${artifacts.length > 5 ? ', …' : ''})`
+          : '',
+      ]
+        .filter(Boolean)
+        .join(', '),
+    keys: 'These look like keys. Whoever has the link can read them:',
+    places: { title: 'in the title', message: 'in a message', tool: 'in a call of a tool' },
     life: 'Valid for',
     lives: [
       { id: '86400', label: '1 day' },

@@ -257,8 +257,9 @@ mod tests {
         let zeros = "0".repeat(64);
         let chain = format!(r#"{{"chain":{{"prunedSeq":0,"prunedHash":"{zeros}","lastSeq":2,"lastHash":"{zeros}"}}}}"#);
         assert!(matches!(serde_json::from_str(&chain), Ok(Line::Chain { .. })));
+        let hashes = format!(r#""previousHash":"{zeros}","hash":"{zeros}""#);
         let entry = format!(
-            r#"{{"seq":1,"at":"2026-01-01T00:00:00Z","action":"a","result":"ok","status":200,"details":{{}},"previousHash":"{zeros}","hash":"{zeros}"}}"#
+            r#"{{"seq":1,"at":"2026-01-01T00:00:00Z","action":"a","result":"ok","status":200,"details":{{}},{hashes}}}"#
         );
         assert!(matches!(serde_json::from_str(&entry), Ok(Line::Entry(_))));
         for bad in ["", "{}", "[]", &entry.replace("\"seq\"", "\"x\""), &entry.replace("{}", "{},\"x\":1")] {

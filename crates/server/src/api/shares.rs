@@ -1,5 +1,6 @@
 //! Links by which anyone can read a chat: making, listing and revoking them. `page` is what their visitors get.
 
+mod keys;
 mod markdown;
 mod page;
 mod scrub;
@@ -15,7 +16,7 @@ use cabana_store::ChatShareRow;
 use cabana_types::chat::MessageStatus;
 use cabana_types::limits::MAX_API_BODY_BYTES;
 use cabana_types::service::grant_label;
-use cabana_types::wire::{ChatShare, NewChatShare};
+use cabana_types::wire::{ChatExposure, ChatShare, NewChatShare};
 use cabana_types::{ChatId, ErrorCode, GrantId, Secret};
 use http::{Request, StatusCode};
 use jiff::{SignedDuration, Timestamp};
@@ -24,6 +25,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::own_address::own_address;
+use super::query::Query;
 use super::{App, body};
 use crate::auth::Caller;
 use crate::error::{ApiError, short};
@@ -36,7 +38,10 @@ const MAX_SECONDS: u64 = 366 * 24 * 3600;
 
 /// The routes.
 pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new().routes(routes!(share_chat, list_shares)).routes(routes!(unshare_chat))
+    OpenApiRouter::new()
+        .routes(routes!(share_chat, list_shares))
+        .routes(routes!(unshare_chat))
+        .routes(routes!(chat_exposure))
 }
 
 /// Make a link by which anyone can read a chat until it expires or is revoked.
@@ -70,19 +75,14 @@ pub(super) async fn share_chat(
             Some(whole.last().map_or(0, |message| message.position))
         }
     };
-    let (label, now) = (grant_label(&rand::random()), Timestamp::now());
+    let label = grant_label(&rand::random());
+    let draft = drafted(&chat.id, &asked);
     let row = ChatShareRow {
-        id: GrantId::from_random(rand::random()),
         hash: Sha256::digest(&label).into(),
-        chat: chat.id,
         until,
-        tool_details: asked.tool_details,
-        created_at: now,
         created_by: Some(caller.actor.to_string()),
-        expires_at: now + SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX)),
-        revoked_at: None,
-        opened: 0,
-        last_opened_at: None,
+        expires_at: draft.created_at + SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX)),
+        ..draft
     };
     if !app.store.insert_chat_share(row.clone(), MAX_SHARES).await? {
         let text = format!("The chat has {MAX_SHARES} links, as many as there may be; revoke one first");
@@ -91,6 +91,25 @@ pub(super) async fn share_chat(
     app.chats.changed(&row.chat).await;
     let url = Secret::new(base.origin(&label) + "/");
     Ok((StatusCode::CREATED, Json(ChatShare { url: Some(url), ..shown(row) })))
+}
+
+/// Say what a share would show now, and what of it looks like a key.
+#[utoipa::path(get, path = "/chats/{chatID}/exposure", tag = "chats",
+    params(
+        ("chatID" = String, Path, description = "The chat"),
+        ("toolDetails" = Option<bool>, Query, description = "Whether arguments and output of tools would be shown"),
+    ),
+    responses((status = 200, description = "Numbers, names, and beginnings of texts that look like keys", body = ChatExposure)))]
+pub(super) async fn chat_exposure(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    id: Result<Path<String>, PathRejection>,
+    query: Query,
+) -> Result<Json<ChatExposure>, ApiError> {
+    let chat = app.find_chat(&caller, &named(id)?).await?;
+    let share =
+        drafted(&chat.id, &NewChatShare { live: true, tool_details: query.flag("toolDetails")?, ..Default::default() });
+    Ok(Json(app.shared_content(&share, chat).await?.exposure()))
 }
 
 /// List the links to a chat. Their addresses are not stored.
@@ -132,6 +151,24 @@ pub(super) async fn unshare_chat(
             Ok(StatusCode::NO_CONTENT)
         }
         false => Err(unknown()),
+    }
+}
+
+/// A share that nobody can find and that has expired.
+fn drafted(chat: &ChatId, asked: &NewChatShare) -> ChatShareRow {
+    let now = Timestamp::now();
+    ChatShareRow {
+        id: GrantId::from_random(rand::random()),
+        hash: rand::random(),
+        chat: chat.clone(),
+        until: None,
+        tool_details: asked.tool_details,
+        created_at: now,
+        created_by: None,
+        expires_at: now,
+        revoked_at: None,
+        opened: 0,
+        last_opened_at: None,
     }
 }
 

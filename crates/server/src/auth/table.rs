@@ -288,6 +288,7 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("GET", "/chats/{chatID}/resume", one(Chats)),
     ("GET POST", "/chats/{chatID}/shares", one(Chats)),
     ("DELETE", "/chats/{chatID}/shares/{shareID}", one(Chats)),
+    ("GET", "/chats/{chatID}/exposure", one(Chats)),
     ("POST", "/chats/{chatID}/sandboxes", one(Chats)),
     ("DELETE", "/chats/{chatID}/sandboxes/{name}", one(Chats)),
     ("POST", "/chats/{chatID}/tool-results", one(Chats)),

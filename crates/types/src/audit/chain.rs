@@ -31,8 +31,8 @@ pub struct Chain {
 
 code_enum! {
     /// What is wrong with an entry.
-    ProblemKind, "What is wrong with an entry: its content was `changed`, it is `missing`, it is in another place (`moved`), it does not follow \
-        the one before it (`unlinked`), or it cannot be read (`unreadable`).", {
+    ProblemKind, "What is wrong with an entry: its content was `changed`, it is `missing`, it is in another place (`moved`), it \
+        does not follow the one before it (`unlinked`), or it cannot be read (`unreadable`).", {
         Changed => "changed",
         Missing => "missing",
         Moved => "moved",

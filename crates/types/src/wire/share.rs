@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::code_enum::code_enum;
 use crate::{ChatId, GrantId, Secret};
 
 /// Body of `POST /chats/{id}/shares`.
@@ -17,6 +18,39 @@ pub struct NewChatShare {
     /// 30 days if omitted, at most a year.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_in_seconds: Option<u64>,
+}
+
+code_enum! {
+    /// Where something is exposed.
+    ExposedIn, "Where in a chat a text is.", {
+        Title => "title",
+        Message => "message",
+        Tool => "tool",
+    }
+}
+
+/// A text that looks like a key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct KeyLike {
+    /// Its beginning.
+    pub text: String,
+    pub place: ExposedIn,
+}
+
+/// What a share would show.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ChatExposure {
+    pub messages: usize,
+    /// Pictures in messages.
+    pub pictures: usize,
+    pub tool_calls: usize,
+    /// Names of artifacts.
+    pub artifacts: Vec<String>,
+    /// Texts that look like keys; at most 20.
+    pub key_like: Vec<KeyLike>,
 }
 
 /// A link by which anyone can read a chat until it expires or is revoked.

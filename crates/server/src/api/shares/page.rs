@@ -6,8 +6,10 @@ use std::fmt::Write;
 use cabana_store::{AttachmentRow, CallRow, ChatShareRow, MessageRow};
 use cabana_types::AttachmentId;
 use cabana_types::chat::{AttachmentKind, CallStatus, Part, Role};
+use cabana_types::wire::{ChatExposure, ExposedIn};
 use jiff::Timestamp;
 
+use super::keys::Keys;
 use super::markdown;
 use super::scrub::Scrub;
 use crate::api::content::SHOWN;
@@ -41,18 +43,18 @@ img{max-width:100%;height:auto;border:1px solid var(--line);border-radius:6px}fi
 /// What a page is made of.
 pub(super) struct Content<'c> {
     pub(super) share: &'c ChatShareRow,
-    pub(super) title: &'c str,
-    pub(super) messages: &'c [MessageRow],
+    pub(super) title: String,
+    pub(super) messages: Vec<MessageRow>,
     pub(super) more: bool,
-    pub(super) calls: &'c [CallRow],
-    pub(super) files: &'c HashMap<AttachmentId, AttachmentRow>,
-    pub(super) scrub: &'c Scrub,
+    pub(super) calls: Vec<CallRow>,
+    pub(super) files: HashMap<AttachmentId, AttachmentRow>,
+    pub(super) scrub: Scrub,
 }
 
 impl Content<'_> {
     /// The page.
     pub(super) fn html(&self) -> String {
-        let title = escape(&self.scrub.text(self.title));
+        let title = escape(&self.scrub.text(&self.title));
         let refresh = match self.share.until {
             None => format!("<meta http-equiv=\"refresh\" content=\"{RELOAD}\">"),
             Some(_) => String::new(),
@@ -70,7 +72,7 @@ impl Content<'_> {
         if self.more {
             html.push_str("<p class=\"dim\">Older messages are not shown.</p>");
         }
-        for message in self.messages {
+        for message in &self.messages {
             if html.len() > MAX_PAGE {
                 html.push_str("<p class=\"dim\">The rest is too long to be shown.</p>");
                 break;
@@ -173,6 +175,32 @@ impl Content<'_> {
     /// The file that the page names by a key.
     pub(super) fn file(&self, named: &str) -> Option<&AttachmentRow> {
         self.given().find(|file| key(self.share, &file.id) == named)
+    }
+
+    /// What the page shows, in numbers and names, and what of it looks like a key.
+    pub(super) fn exposure(&self) -> ChatExposure {
+        let mut found = Keys::default();
+        found.look(&self.title, ExposedIn::Title);
+        for part in self.messages.iter().flat_map(|message| &message.content) {
+            if let Part::Text { text } = part {
+                found.look(text, ExposedIn::Message);
+            }
+        }
+        for call in &self.calls {
+            found.look(&call.title, ExposedIn::Tool);
+            if self.share.tool_details {
+                found.look(&call.arguments.to_string(), ExposedIn::Tool);
+                found.look(call.result.as_ref().map_or("", |result| &result.output), ExposedIn::Tool);
+            }
+        }
+        let artifacts: Vec<_> = self.artifacts().map(|file| file.name.clone()).collect();
+        ChatExposure {
+            messages: self.messages.len(),
+            pictures: self.given().count() - artifacts.len(),
+            tool_calls: self.calls.len(),
+            artifacts,
+            key_like: found.found,
+        }
     }
 
     /// All files that the page shows.

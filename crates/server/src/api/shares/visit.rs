@@ -1,10 +1,8 @@
 //! What visitors of a shared chat get: its page, and copies of its files. At a host of its own, without a session.
 
-use std::collections::HashMap;
-
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use cabana_store::ChatShareRow;
+use cabana_store::{ChatRow, ChatShareRow};
 use cabana_types::ErrorCode;
 use cabana_types::chat::MessageStatus;
 use http::header::{
@@ -59,6 +57,23 @@ impl App {
     async fn shared(&self, share: ChatShareRow, file: Option<&str>, headers: &HeaderMap) -> Result<Response, ApiError> {
         let Ok(_making) = MAKING.acquire().await else { return Ok(nothing()) };
         let Some(chat) = self.store.chat(&share.chat).await? else { return Ok(nothing()) };
+        let content = self.shared_content(&share, chat).await?;
+        let Some(named) = file else {
+            self.store.open_chat_share(share.id.clone(), Timestamp::now()).await?;
+            return Ok(([(CONTENT_TYPE, "text/html; charset=utf-8")], content.html()).into_response());
+        };
+        let Some(row) = content.file(named) else { return Ok(nothing()) };
+        let copy = self.blobs.read(&row.team, &row.sha256).await;
+        let copy = copy.map_err(|_| ApiError::new(ErrorCode::AttachmentNotFound, "The file is gone"))?;
+        attachments::content::answer(row, copy, true, headers).await
+    }
+
+    /// What a share shows of its chat.
+    pub(super) async fn shared_content<'s>(
+        &self,
+        share: &'s ChatShareRow,
+        chat: ChatRow,
+    ) -> Result<Content<'s>, ApiError> {
         let mut messages = self.store.conversation(&chat.id, 0).await?;
         messages.retain(|message| {
             message.status != MessageStatus::Streaming && share.until.is_none_or(|until| message.position <= until)
@@ -69,28 +84,12 @@ impl App {
         let calls = self.store.calls_of(&ids).await?;
         // An id in a message is no proof that the file is this chat's.
         let files = self.store.attachments_of(&chat.id).await?;
-        let files: HashMap<_, _> = files.into_iter().map(|row| (row.id.clone(), row)).collect();
+        let files = files.into_iter().map(|row| (row.id.clone(), row)).collect();
         let mut sandboxes: Vec<String> =
             self.store.chat_sandboxes(&chat.id).await?.into_iter().map(|row| row.sandbox.to_string()).collect();
         sandboxes.extend(calls.iter().filter_map(|call| call.sandbox.as_ref().map(ToString::to_string)));
         let scrub = Scrub { domain: self.service_base(None).map(|base| base.domain), sandboxes };
-        let content = Content {
-            share: &share,
-            title: &chat.title,
-            messages: &messages,
-            more,
-            calls: &calls,
-            files: &files,
-            scrub: &scrub,
-        };
-        let Some(named) = file else {
-            self.store.open_chat_share(share.id.clone(), Timestamp::now()).await?;
-            return Ok(([(CONTENT_TYPE, "text/html; charset=utf-8")], content.html()).into_response());
-        };
-        let Some(row) = content.file(named) else { return Ok(nothing()) };
-        let copy = self.blobs.read(&row.team, &row.sha256).await;
-        let copy = copy.map_err(|_| ApiError::new(ErrorCode::AttachmentNotFound, "The file is gone"))?;
-        attachments::content::answer(row, copy, true, headers).await
+        Ok(Content { share, title: chat.title, messages, more, calls, files, scrub })
     }
 }
 
