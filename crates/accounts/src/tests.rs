@@ -32,6 +32,7 @@ async fn world() -> World {
         expires_at: None,
         cidrs: vec![],
         created_by: None,
+        project: None,
     };
     store.create_first_team(Team { id: team(), name: "default".into(), created_at: now }, key).await.expect("team");
     World { directory, store }

@@ -100,6 +100,11 @@ pub(crate) enum Command {
     Key(commands::key::Command),
     #[command(subcommand)]
     Quota(commands::quota::Command),
+    Usage(commands::usage::Args),
+    #[command(subcommand)]
+    Price(commands::price::Command),
+    #[command(subcommand)]
+    Wallet(commands::wallet::Command),
     #[command(subcommand)]
     Plan(commands::plan::Command),
     #[command(subcommand)]

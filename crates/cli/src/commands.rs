@@ -24,6 +24,7 @@ pub(crate) mod network;
 pub(crate) mod openapi;
 pub(crate) mod pause;
 pub(crate) mod plan;
+pub(crate) mod price;
 pub(crate) mod provider;
 pub(crate) mod quota;
 pub(crate) mod recover;
@@ -39,6 +40,8 @@ pub(crate) mod template;
 pub(crate) mod timeout;
 pub(crate) mod tls;
 pub(crate) mod tool;
+pub(crate) mod usage;
+pub(crate) mod wallet;
 pub(crate) mod webhooks;
 
 use cabana_client::Client;
@@ -91,6 +94,9 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Logs(args) => logs::run(args, context).await,
         Command::Events(args) => events::run(args, context).await,
         Command::Quota(command) => quota::run(command, context).await,
+        Command::Usage(args) => usage::run(args, context).await,
+        Command::Price(command) => price::run(command, context).await,
+        Command::Wallet(command) => wallet::run(command, context).await,
         Command::Plan(command) => plan::run(command, context).await,
         Command::Webhooks(command) => webhooks::run(command, context).await,
         Command::Template(command) => template::run(command, context).await,

@@ -35,6 +35,7 @@ mod own_address;
 mod pause;
 mod plans;
 mod ports;
+mod projects;
 mod query;
 mod quotas;
 mod sandbox_ref;
@@ -55,6 +56,8 @@ mod timeouts;
 mod tools;
 mod unsupported;
 mod uploads;
+mod usage;
+mod wallets;
 mod webhooks;
 
 use std::sync::Arc;
@@ -120,6 +123,8 @@ pub struct App {
     pub limits: ResourceLimits,
     /// Limits of teams that have none of their own.
     pub quotas: Limits,
+    /// The currency of all prices and costs.
+    pub currency: String,
     /// Where sandboxes may connect.
     pub egress: Egress,
     /// Whether set-uid programs gain nothing in new sandboxes.
@@ -234,6 +239,13 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(plans::list_plans))
         .routes(routes!(plans::get_plan, plans::put_plan, plans::delete_plan))
         .routes(routes!(plans::assign_plan))
+        .routes(routes!(usage::usage))
+        .routes(routes!(usage::sandbox_usage))
+        .routes(routes!(wallets::prices))
+        .routes(routes!(wallets::set_prices))
+        .routes(routes!(wallets::wallet))
+        .routes(routes!(wallets::wallet_entries))
+        .routes(routes!(wallets::top_up))
         .routes(routes!(novita::events))
         .routes(routes!(events::list_events))
         .routes(routes!(events::sandbox_events))

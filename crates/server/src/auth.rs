@@ -13,7 +13,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use cabana_accounts::Session;
 use cabana_edge::ClientAddress;
-use cabana_types::{ActorId, ErrorCode, KeyId, Permission, Permissions, Secret, TeamId};
+use cabana_types::{ActorId, ErrorCode, Permission, Permissions, ProjectId, Secret, TeamId};
 use http::Request;
 
 use crate::api::App;
@@ -37,6 +37,8 @@ pub struct Caller {
     pub actor: ActorId,
     /// What it may do.
     pub permissions: Permissions,
+    /// The only project that it is for; `None`: all of the team.
+    pub project: Option<ProjectId>,
     /// The API key, if it was made with one.
     pub secret: Option<Secret>,
     /// The session, if it was made in one.
@@ -44,13 +46,14 @@ pub struct Caller {
 }
 
 impl Caller {
-    pub(crate) fn by_key(team: TeamId, key: KeyId, permissions: Permissions, secret: Secret) -> Self {
-        Self { team, actor: key.into(), permissions, secret: Some(secret), session: None }
+    fn by_key(key: &keys::Known, secret: Secret) -> Self {
+        let (team, actor) = (key.team.clone(), key.id.clone().into());
+        Self { team, actor, permissions: key.scopes, project: key.project.clone(), secret: Some(secret), session: None }
     }
 
     fn by_session(session: Arc<Session>, permissions: Permissions) -> Self {
         let (team, actor) = (session.team.clone(), session.user.id.clone().into());
-        Self { team, actor, permissions, secret: None, session: Some(session) }
+        Self { team, actor, permissions, project: None, secret: None, session: Some(session) }
     }
 
     /// Refuses a caller without a permission, and says who can give it.

@@ -45,8 +45,6 @@ const STOP_WAIT: Duration = Duration::from_secs(5);
 const CANCEL_WAIT: Duration = Duration::from_secs(20);
 /// Metadata by which a sandbox of a chat is found: the chat and the sandbox's name in it.
 pub(crate) const CHAT_LABEL: &str = "cabana.chat";
-/// The only project.
-pub(crate) const PROJECT: &str = "default";
 
 /// All chats.
 #[derive(Debug)]
@@ -121,7 +119,7 @@ impl Chats {
         Ok(Chat {
             id: row.id.clone(),
             title: row.title.clone(),
-            project_id: PROJECT.to_owned(),
+            project_id: row.project.to_string(),
             agent_id: row.agent.clone(),
             model: row.model.clone(),
             status,

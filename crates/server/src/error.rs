@@ -196,6 +196,7 @@ pub fn status(code: ErrorCode) -> StatusCode {
         | ErrorCode::CallNotFound
         | ErrorCode::ServiceNotFound
         | ErrorCode::ChatNotFound
+        | ErrorCode::ProjectNotFound
         | ErrorCode::MessageNotFound
         | ErrorCode::CheckpointNotFound
         | ErrorCode::AttachmentNotFound

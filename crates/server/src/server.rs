@@ -156,6 +156,7 @@ impl Server {
             rates: KeyRates::new(&config.rates),
             limits: resource_limits,
             quotas: config.quotas(),
+            currency: config.billing.currency.clone(),
             egress,
             no_new_privileges: config.isolation.no_new_privileges,
             domain,

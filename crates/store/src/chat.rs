@@ -6,7 +6,7 @@ mod row;
 mod sandbox;
 
 use cabana_types::chat::{ChatStatus, ChatTool, Usage};
-use cabana_types::{ActorId, AgentId, ChatId, SandboxId, TeamId};
+use cabana_types::{ActorId, AgentId, ChatId, ProjectId, SandboxId, TeamId};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use sqlx::{QueryBuilder, Sqlite};
@@ -16,13 +16,14 @@ pub use self::request::ChatRequest;
 use self::row::{STATUS, decode};
 pub use self::sandbox::ChatSandboxRow;
 use crate::column::{self, Columns, micros};
-use crate::{Error, Store};
+use crate::{Error, Store, project};
 
 /// A chat.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatRow {
     pub id: ChatId,
     pub team: TeamId,
+    pub project: ProjectId,
     pub title: String,
     /// Whether a person chose the title, or a model was asked for it.
     pub titled: bool,
@@ -57,6 +58,8 @@ pub struct Summary {
 #[derive(Debug, Clone)]
 pub struct ChatQuery {
     pub team: TeamId,
+    /// Only of these projects; `None`: of all.
+    pub projects: Option<Vec<ProjectId>>,
     pub status: Option<ChatStatus>,
     /// Only with this text in the title or in a message; case does not matter.
     pub text: Option<String>,
@@ -77,6 +80,7 @@ impl Store {
     pub async fn chats(&self, query: &ChatQuery) -> Result<Vec<(ChatRow, ChatStatus)>, Error> {
         let mut sql: QueryBuilder<Sqlite> = QueryBuilder::new("select * from (select chats.*, ");
         sql.push(STATUS).push(" as status from chats where team = ").push_bind(query.team.as_str().to_owned());
+        project::push_filter(&mut sql, query.projects.as_deref());
         if let Some((at, id)) = &query.before {
             sql.push(" and (updated_at, id) < (").push_bind(micros(*at)).push(", ");
             sql.push_bind(id.as_str().to_owned()).push(")");

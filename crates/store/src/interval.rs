@@ -222,7 +222,12 @@ pub(crate) async fn settle_sandbox(
         write_disk(connection, &sandbox.id, mib, at).await?;
     }
     let sizes = sizes(connection, sandbox.id.as_str()).await?;
-    let metered = Metered { team: &sandbox.team, project: None, kind: UsageSubject::Sandbox, id: sandbox.id.as_str() };
+    let metered = Metered {
+        team: &sandbox.team,
+        project: Some(sandbox.project.as_str()),
+        kind: UsageSubject::Sandbox,
+        id: sandbox.id.as_str(),
+    };
     settle(connection, metered, &demand(&sandbox.state, sandbox.resources, sizes), at).await
 }
 

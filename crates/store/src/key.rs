@@ -1,11 +1,12 @@
 //! Teams and API keys. Only hashes of keys are stored.
 
-use cabana_types::{ActorId, KeyId, Permissions, TeamId};
+use cabana_types::{ActorId, KeyId, Permissions, ProjectId, TeamId};
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
 
 use crate::column::{Columns, micros};
+use crate::project::{self, Project};
 use crate::{Error, Store};
 
 /// A team: the owner of sandboxes, keys and templates.
@@ -46,6 +47,8 @@ pub struct ApiKey {
     pub cidrs: Vec<String>,
     /// Who made it; nobody for those that the server made, and those of earlier versions.
     pub created_by: Option<ActorId>,
+    /// The only project that it is for; `None`: all of the team.
+    pub project: Option<ProjectId>,
 }
 
 /// The result of removing a key.
@@ -207,16 +210,17 @@ async fn insert_team(connection: &mut SqliteConnection, team: &Team) -> Result<(
         .bind(team.id.as_str())
         .bind(&team.name)
         .bind(micros(team.created_at))
-        .execute(connection)
+        .execute(&mut *connection)
         .await
         .map_err(|e| Error::query("write a team", e))?;
-    Ok(())
+    project::insert(connection, &Project::default_of(team)).await
 }
 
 async fn insert_key(connection: &mut SqliteConnection, key: &ApiKey) -> Result<(), Error> {
     sqlx::query(
-        "insert into api_keys (id, team, hash, name, prefix, suffix, created_at, last_used_at, scopes, expires_at, cidrs, created_by)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        "insert into api_keys (id, team, hash, name, prefix, suffix, created_at, last_used_at, scopes, expires_at, cidrs, created_by,
+            project)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
     )
     .bind(key.id.as_str())
     .bind(key.team.as_str())
@@ -230,6 +234,7 @@ async fn insert_key(connection: &mut SqliteConnection, key: &ApiKey) -> Result<(
     .bind(key.expires_at.map(micros))
     .bind((!key.cidrs.is_empty()).then(|| key.cidrs.join(" ")))
     .bind(key.created_by.as_ref().map(ActorId::as_str))
+    .bind(key.project.as_ref().map(ProjectId::as_str))
     .execute(connection)
     .await
     .map_err(|e| Error::query("write an API key", e))?;
@@ -256,6 +261,7 @@ fn key(row: &SqliteRow) -> Result<ApiKey, Error> {
         expires_at: row.time_or_none("expires_at")?,
         cidrs: row.text_or_none("cidrs")?.iter().flat_map(|text| text.split(' ')).map(str::to_owned).collect(),
         created_by: row.actor_or_none("created_by")?,
+        project: row.id_or_none("project")?,
     })
 }
 

@@ -34,8 +34,9 @@ const MIGRATIONS: &[(&str, &str, &str)] = &migrations![
     "0017" "service_versions",
     "0018" "quotas",
     "0019" "roles",
-    "0020" "metering",
-    "0021" "money",
+    "0020" "projects",
+    "0021" "metering",
+    "0022" "money",
 ];
 
 pub(crate) fn migrator() -> Migrator {

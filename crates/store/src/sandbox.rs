@@ -6,7 +6,9 @@ use std::sync::Arc;
 use cabana_types::egress::EgressPolicy;
 use cabana_types::quota::Limits;
 use cabana_types::sandbox::State;
-use cabana_types::{ActorId, BuildId, LifecyclePolicy, Resources, SandboxId, Secret, TeamId, TemplateId, Traffic};
+use cabana_types::{
+    ActorId, BuildId, LifecyclePolicy, ProjectId, Resources, SandboxId, Secret, TeamId, TemplateId, Traffic,
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -23,6 +25,8 @@ pub struct Sandbox {
     pub id: SandboxId,
     /// Its team.
     pub team: TeamId,
+    /// Its project.
+    pub project: ProjectId,
     /// Its template.
     pub template: TemplateId,
     /// Build that provides its root filesystem.
@@ -266,9 +270,9 @@ async fn insert(connection: &mut SqliteConnection, sandbox: &Sandbox, by: &str) 
     sqlx::query(
         "insert into sandboxes (id, team, template, build, alias, state, detail, cpu_count, memory_mb, disk_mb, pids, metadata,
             env_vars, access_token, secure, egress, created_at, started_at, end_at, ended_at, idempotency_key, idempotency_hash,
-            traffic_token, mask_host, https_ports, policy, boot, since, archives, isolation, iam, created_by)
+            traffic_token, mask_host, https_ports, policy, boot, since, archives, isolation, iam, created_by, project)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25,
-            $26, $27, $28, $29, $30, $31, $32)",
+            $26, $27, $28, $29, $30, $31, $32, $33)",
     )
     .bind(sandbox.id.as_str())
     .bind(sandbox.team.as_str())
@@ -302,6 +306,7 @@ async fn insert(connection: &mut SqliteConnection, sandbox: &Sandbox, by: &str) 
     .bind(&sandbox.isolation)
     .bind(column::json("iam", &sandbox.iam)?)
     .bind(by)
+    .bind(sandbox.project.as_str())
     .execute(connection)
     .await
     .map_err(|e| Error::query("write a sandbox", e))?;
@@ -318,6 +323,7 @@ pub(crate) fn decode(row: &SqliteRow) -> Result<Sandbox, Error> {
     Ok(Sandbox {
         id: row.id("id")?,
         team: row.id("team")?,
+        project: row.id("project")?,
         template: row.id("template")?,
         build: row.id("build")?,
         alias: row.text_or_none("alias")?,

@@ -2,7 +2,7 @@
 //! and deleted after the copy, so that a crash leaves no unknown copy.
 
 use cabana_types::quota::{Limits, QuotaKind};
-use cabana_types::{BuildId, Resources, SandboxId, TeamId, TemplateId, UsageKind, UsageSubject};
+use cabana_types::{BuildId, ProjectId, Resources, SandboxId, TeamId, TemplateId, UsageKind, UsageSubject};
 use jiff::Timestamp;
 use serde_json::json;
 use sqlx::sqlite::SqliteRow;
@@ -63,6 +63,8 @@ pub struct Snapshot {
     pub id: TemplateId,
     /// Its team.
     pub team: TeamId,
+    /// Its project: that of its source sandbox.
+    pub project: ProjectId,
     /// Its name, unique in the team.
     pub name: Option<String>,
     /// Its state.
@@ -147,8 +149,8 @@ impl Store {
                 }
                 sqlx::query(
                     "insert into snapshots (id, team, name, state, sandbox, template, build, alias, cpu_count, memory_mb, disk_mb,
-                        pids, boot, created_at, kind, isolation)
-                     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
+                        pids, boot, created_at, kind, isolation, project)
+                     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
                 )
                 .bind(snapshot.id.as_str())
                 .bind(snapshot.team.as_str())
@@ -166,6 +168,7 @@ impl Store {
                 .bind(micros(snapshot.created_at))
                 .bind(snapshot.kind.as_str())
                 .bind(&snapshot.isolation)
+                .bind(snapshot.project.as_str())
                 .execute(connection)
                 .await
                 .map_err(|e| Error::query("write a snapshot", e))?;
@@ -188,8 +191,13 @@ impl Store {
                 let data = json!({ "snapshotID": snapshot.id, "name": snapshot.name });
                 event::insert(connection, &snapshot.sandbox, &snapshot.team, event::SNAPSHOTTED, &data, at).await?;
                 let mib = interval::disk_mib(connection, &snapshot.sandbox, &measured).await?;
-                interval::settle(connection, metered(&snapshot.team, &snapshot.id), &[(UsageKind::ColdMib, mib)], at)
-                    .await
+                let metered = Metered {
+                    team: &snapshot.team,
+                    project: Some(snapshot.project.as_str()),
+                    kind: UsageSubject::Snapshot,
+                    id: snapshot.id.as_str(),
+                };
+                interval::settle(connection, metered, &[(UsageKind::ColdMib, mib)], at).await
             })
         })
         .await
@@ -290,10 +298,6 @@ impl Store {
     }
 }
 
-fn metered<'a>(team: &'a TeamId, id: &'a TemplateId) -> Metered<'a> {
-    Metered { team, project: None, kind: UsageSubject::Snapshot, id: id.as_str() }
-}
-
 fn decode(row: &SqliteRow) -> Result<Snapshot, Error> {
     let row = Columns(row);
     let state = match row.text("state")?.as_str() {
@@ -306,6 +310,7 @@ fn decode(row: &SqliteRow) -> Result<Snapshot, Error> {
     Ok(Snapshot {
         id: row.id("id")?,
         team: row.id("team")?,
+        project: row.id("project")?,
         name: row.text_or_none("name")?,
         state,
         kind: match row.text("kind")?.as_str() {

@@ -2,7 +2,7 @@
 
 use cabana_types::egress::Preset;
 use cabana_types::limits::PIDS;
-use cabana_types::{BuildId, Resources, TeamId, TemplateId};
+use cabana_types::{BuildId, ProjectId, Resources, TeamId, TemplateId};
 use jiff::Timestamp;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{SqliteConnection, SqliteExecutor};
@@ -18,6 +18,8 @@ pub struct Template {
     pub id: TemplateId,
     /// Its team.
     pub team: TeamId,
+    /// Its project.
+    pub project: ProjectId,
     /// Name of its team: the namespace of its aliases.
     pub namespace: String,
     /// Whether every team may use it.
@@ -148,7 +150,8 @@ impl Store {
                 let id = match by_own_alias(connection, team, alias).await? {
                     Some(known) => known,
                     None => {
-                        insert(connection, id, team, alias, *public, *resources, *at).await?;
+                        let project = ProjectId::default_of(team);
+                        insert(connection, id, (team, &project), alias, *public, *resources, *at).await?;
                         id.clone()
                     }
                 };
@@ -324,15 +327,15 @@ pub(crate) async fn by_own_alias(
 pub(crate) async fn insert(
     connection: &mut SqliteConnection,
     id: &TemplateId,
-    team: &TeamId,
+    (team, project): (&TeamId, &ProjectId),
     alias: &str,
     public: bool,
     resources: Resources,
     at: Timestamp,
 ) -> Result<(), Error> {
     sqlx::query(
-        "insert into templates (id, team, public, cpu_count, memory_mb, disk_mb, created_at, updated_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $7)",
+        "insert into templates (id, team, public, cpu_count, memory_mb, disk_mb, created_at, updated_at, project)
+         values ($1, $2, $3, $4, $5, $6, $7, $7, $8)",
     )
     .bind(id.as_str())
     .bind(team.as_str())
@@ -341,6 +344,7 @@ pub(crate) async fn insert(
     .bind(resources.memory_mb)
     .bind(resources.disk_mb)
     .bind(micros(at))
+    .bind(project.as_str())
     .execute(&mut *connection)
     .await
     .map_err(|e| Error::query("write a template", e))?;
@@ -360,6 +364,7 @@ fn decode(from: &SqliteRow) -> Result<Template, Error> {
     Ok(Template {
         id: row.id("id")?,
         team: row.id("team")?,
+        project: row.id("project")?,
         namespace: row.text("namespace")?,
         public: row.flag("public")?,
         aliases: aliases.split(',').filter(|a| !a.is_empty()).map(str::to_owned).collect(),

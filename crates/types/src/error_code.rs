@@ -43,6 +43,8 @@ code_enum! {
         QuotaExceeded => "quota_exceeded",
         /// There is no such team.
         TeamNotFound => "team_not_found",
+        /// The project does not exist, or is not one of the caller's.
+        ProjectNotFound => "project_not_found",
         /// There is no such plan.
         PlanNotFound => "plan_not_found",
         /// Teams have the plan, or it is built in.

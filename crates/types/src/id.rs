@@ -129,6 +129,31 @@ id!(
     |t| (1..=36).contains(&t.len()) && t.bytes().all(|b| b == b'-' || b.is_ascii_digit() || b.is_ascii_lowercase())
 );
 id!(
+    /// A project of a team: `prj_` and 20 characters, or the id of the team for its default project.
+    ProjectId, "project id", "prj_ and 20 characters of a-z and 0-9, or a team id",
+    |t| match t.strip_prefix("prj_") {
+        Some(rest) => rest.len() == 20 && is_spelled(rest),
+        None => t.parse::<TeamId>().is_ok(),
+    }
+);
+
+impl ProjectId {
+    /// The default project of a team.
+    pub fn default_of(team: &TeamId) -> Self {
+        Self(team.as_str().to_owned())
+    }
+
+    /// Makes an id from random bytes.
+    pub fn from_random(random: [u8; 20]) -> Self {
+        Self(format!("prj_{}", spell(random)))
+    }
+
+    /// Whether it is the default project of its team.
+    pub fn is_default(&self) -> bool {
+        !self.0.starts_with("prj_")
+    }
+}
+id!(
     /// Public id of an API key (never the key itself).
     KeyId, "key id", "a lower-case UUID",
     is_uuid

@@ -39,8 +39,8 @@ pub use egress::EgressPolicy;
 pub use error_code::ErrorCode;
 pub use fact::Fact;
 pub use id::{
-    AgentId, AttachmentId, BuildId, CallId, ChatId, GrantId, InvalidId, KeyId, MessageId, SandboxId, SecretId,
-    ServiceId, SessionId, TeamId, TemplateId, TurnId, UserId, WebhookId,
+    AgentId, AttachmentId, BuildId, CallId, ChatId, GrantId, InvalidId, KeyId, MessageId, ProjectId, SandboxId,
+    SecretId, ServiceId, SessionId, TeamId, TemplateId, TurnId, UserId, WebhookId,
 };
 pub use limits::Resources;
 pub use money::Micros;

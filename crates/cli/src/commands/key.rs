@@ -50,6 +50,9 @@ pub(crate) enum Command {
         /// Network that it can be used from, such as 10.0.0.0/8; repeatable
         #[arg(long = "cidr", value_name = "NETWORK")]
         cidrs: Vec<String>,
+        /// Only project that it is for: an id, or default
+        #[arg(long, value_name = "PROJECT")]
+        project: Option<String>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -74,12 +77,13 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
     let client = context.client()?;
     let out = &context.out;
     match command {
-        Command::Create { name, scopes, expires, cidrs, json } => {
+        Command::Create { name, scopes, expires, cidrs, project, json } => {
             let request = KeyRequest {
                 name,
                 scopes: (!scopes.is_empty()).then_some(scopes),
                 expires_at: expires.map(expiry).transpose()?,
                 cidrs: (!cidrs.is_empty()).then_some(cidrs),
+                project_id: project,
             };
             let made = client.create_key(&request).await?;
             if json {

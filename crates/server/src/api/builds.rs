@@ -152,6 +152,7 @@ impl App {
                 "dockerfile is not taken here: send it with POST /v2/templates/{id}/builds/{buildID}, which starts the build",
             ));
         }
+        let project = self.project_for(caller, request.project_id.as_deref()).await?;
         let mut tags = normalize_tags(request.tags.as_deref().unwrap_or_default())?;
         let wanted = match known {
             Some(id) => BuildTarget::Template(id),
@@ -172,6 +173,7 @@ impl App {
         let build = BuildId::from_random(rand::random());
         let request = BuildRequest {
             team: caller.team.clone(),
+            project,
             wanted,
             template: TemplateId::from_random(rand::random()),
             build: build.clone(),

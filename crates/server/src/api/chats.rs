@@ -36,9 +36,9 @@ use super::App;
 use super::body;
 use super::query::Query;
 use crate::auth::Caller;
+use crate::chats::Chats;
 use crate::chats::event::NewEvent;
 use crate::chats::tool_check::check_tools;
-use crate::chats::{Chats, PROJECT};
 use crate::error::{ApiError, short};
 pub(super) use messages::MAX_PAGE as MAX_MESSAGES;
 pub(super) use post::Posted;
@@ -110,7 +110,7 @@ pub(super) async fn create_chat(
     params(
         ("status" = Option<String>, Query, description = "`idle`, `running`, `waiting` or `failed`"),
         ("q" = Option<String>, Query, description = "Only those with this text in their title or messages"),
-        ("project" = Option<String>, Query, description = "`default`"),
+        ("project" = Option<String>, Query, description = "Only those of this project: an id, or `default`"),
         ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before"),
         ("limit" = Option<u32>, Query, description = "Chats of a page, 1 to 100 (default 30)"),
     ),
@@ -125,15 +125,13 @@ pub(super) async fn list_chats(
         let unknown = || ApiError::invalid("status must be idle, running, waiting or failed");
         ChatStatus::parse(text).ok_or_else(unknown)
     });
-    if query.text("project").is_some_and(|project| project != PROJECT) {
-        return Ok(Json(ChatPage { chats: Vec::new(), next_cursor: None }));
-    }
+    let projects = app.projects_in(&caller, query.text("project"))?;
     let text = query.text("q").map(str::to_owned);
     if text.as_ref().is_some_and(|text| text.chars().count() > MAX_SEARCH) {
         return Err(ApiError::invalid(format!("q has more than {MAX_SEARCH} characters")));
     }
     let before = query.text("cursor").map(position).transpose()?;
-    let wanted = ChatQuery { team: caller.team, status: status.transpose()?, text, before, limit: limit + 1 };
+    let wanted = ChatQuery { team: caller.team, projects, status: status.transpose()?, text, before, limit: limit + 1 };
     let mut rows = app.store.chats(&wanted).await?;
     let more = rows.len() > limit as usize;
     rows.truncate(limit as usize);

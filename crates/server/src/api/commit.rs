@@ -51,6 +51,7 @@ impl App {
             cpu_count: Some(sandbox.resources.cpu_count.into()),
             memory_mb: Some(sandbox.resources.memory_mb.into()),
             min_free_disk_mb: Some(sandbox.resources.disk_mb.into()),
+            project_id: Some(sandbox.project.to_string()),
             ..NewTemplate::default()
         };
         let (row, build, _) = self.request_build(caller, wanted, None).await?;

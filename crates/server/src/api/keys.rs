@@ -9,7 +9,7 @@ use cabana_store::{ApiKey as Row, KeyRemoval};
 use cabana_types::address::Prefix;
 use cabana_types::limits::MAX_NAME_BYTES;
 use cabana_types::wire::{ApiKey, KeyMask, KeyName, KeyRequest, NewApiKey};
-use cabana_types::{ErrorCode, KeyId, Permissions};
+use cabana_types::{ErrorCode, KeyId, Permissions, ProjectId};
 use http::StatusCode;
 use jiff::Timestamp;
 
@@ -40,7 +40,12 @@ pub(super) async fn create_key(
     Extension(caller): Extension<Caller>,
     Body(request): Body<KeyRequest>,
 ) -> Result<(StatusCode, Json<NewApiKey>), ApiError> {
-    let new = new_key(&caller, request)?;
+    // A key reaches no further than its maker.
+    let project = match (&request.project_id, &caller.project) {
+        (None, own) => own.clone(),
+        (Some(text), _) => Some(app.project_for(&caller, Some(text)).await?),
+    };
+    let new = new_key(&caller, request, project)?;
     let task = {
         let app = Arc::clone(&app);
         async move { app.keys.create(&app.store, &caller.team, &new).await }
@@ -105,7 +110,7 @@ pub(super) async fn delete_key(
 const MAX_CIDRS: usize = 100;
 
 /// Checks what a key is to be.
-fn new_key(caller: &Caller, request: KeyRequest) -> Result<NewKey, ApiError> {
+fn new_key(caller: &Caller, request: KeyRequest, project: Option<ProjectId>) -> Result<NewKey, ApiError> {
     let name = check_name(&request.name)?.to_owned();
     let scopes = match request.scopes {
         None => caller.permissions.and(Permissions::PLAIN_KEY),
@@ -139,7 +144,7 @@ fn new_key(caller: &Caller, request: KeyRequest) -> Result<NewKey, ApiError> {
         Ok(network)
     };
     let cidrs = cidrs.iter().map(network).collect::<Result<_, _>>()?;
-    Ok(NewKey { name, scopes, expires_at: request.expires_at, cidrs, created_by: Some(caller.actor.clone()) })
+    Ok(NewKey { name, scopes, expires_at: request.expires_at, cidrs, created_by: Some(caller.actor.clone()), project })
 }
 
 fn named(id: Result<Path<String>, PathRejection>) -> Result<KeyId, ApiError> {
@@ -180,5 +185,6 @@ fn shown(key: Row) -> ApiKey {
         expires_at: key.expires_at,
         cidrs: key.cidrs,
         creator_id: key.created_by.map(|by| by.as_str().to_owned()),
+        project_id: key.project,
     }
 }

@@ -70,6 +70,7 @@ impl App {
         check_map("envVars", &env_vars)?;
         check_environment(&env_vars)?;
 
+        let project = self.project_for(caller, request.project_id.as_deref()).await?;
         let origin = self.find_origin(&caller.team, &request.template_id).await?;
         let resources =
             self.limits.resources(origin.resources, request.cpu_count, request.memory_mb, request.disk_size_mb)?;
@@ -83,6 +84,7 @@ impl App {
             sandbox: Sandbox {
                 id: SandboxId::from_random(rand::random()),
                 team: caller.team.clone(),
+                project,
                 template: origin.template,
                 build: origin.build,
                 alias: origin.alias,

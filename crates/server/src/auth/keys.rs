@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use cabana_store::{ApiKey, KeyRemoval, Store, Team};
 use cabana_types::address::Prefix;
 use cabana_types::routing::API_KEY_HEADER;
-use cabana_types::{ActorId, ErrorCode, KeyId, Permissions, Secret, TeamId};
+use cabana_types::{ActorId, ErrorCode, KeyId, Permissions, ProjectId, Secret, TeamId};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use jiff::Timestamp;
@@ -43,12 +43,15 @@ pub(crate) struct NewKey {
     /// Networks that it can be used from; none: from anywhere.
     pub(crate) cidrs: Vec<Prefix>,
     pub(crate) created_by: Option<ActorId>,
+    /// The only project that it is for; none: all of the team.
+    pub(crate) project: Option<ProjectId>,
 }
 
 impl NewKey {
     /// A key of the operator.
     fn unlimited(name: &str) -> Self {
-        Self { name: name.into(), scopes: Permissions::ALL, expires_at: None, cidrs: vec![], created_by: None }
+        let (expires_at, cidrs, created_by, project) = (None, vec![], None, None);
+        Self { name: name.into(), scopes: Permissions::ALL, expires_at, cidrs, created_by, project }
     }
 }
 
@@ -59,6 +62,7 @@ pub(crate) struct Known {
     pub(crate) team: TeamId,
     pub(crate) scopes: Permissions,
     pub(crate) expires_at: Option<Timestamp>,
+    pub(crate) project: Option<ProjectId>,
     cidrs: Vec<Prefix>,
     /// Microseconds since 1970 of the last use that is not in the store yet; 0 for none.
     used: AtomicI64,
@@ -157,8 +161,15 @@ impl Keys {
         let cidrs: Vec<Prefix> = key.cidrs.iter().filter_map(|cidr| cidr.parse().ok()).collect();
         // Of networks that cannot be read, none is allowed rather than all.
         let expires_at = if cidrs.len() == key.cidrs.len() { key.expires_at } else { Some(Timestamp::MIN) };
-        let known =
-            Known { id: key.id, team: key.team, scopes: key.scopes, expires_at, cidrs, used: AtomicI64::new(0) };
+        let known = Known {
+            id: key.id,
+            team: key.team,
+            scopes: key.scopes,
+            expires_at,
+            project: key.project,
+            cidrs,
+            used: AtomicI64::new(0),
+        };
         self.known.write().unwrap_or_else(PoisonError::into_inner).insert(key.hash, Arc::new(known));
     }
 
@@ -178,7 +189,7 @@ impl Keys {
             )
         })?;
         known.check(client)?;
-        Ok(Caller::by_key(known.team.clone(), known.id.clone(), known.scopes, Secret::new(text)))
+        Ok(Caller::by_key(&known, Secret::new(text)))
     }
 
     /// A key that a client may use now; `None` if there is no such key.
@@ -277,6 +288,7 @@ fn generate(team: &TeamId, new: &NewKey) -> (ApiKey, Secret) {
         expires_at: new.expires_at,
         cidrs: new.cidrs.iter().map(ToString::to_string).collect(),
         created_by: new.created_by.clone(),
+        project: new.project.clone(),
     };
     (key, Secret::new(text))
 }
@@ -307,6 +319,7 @@ mod tests {
             team: first_team(),
             scopes: Permissions::NONE,
             expires_at,
+            project: None,
             cidrs: cidrs.iter().map(|cidr| cidr.parse().expect("network")).collect(),
             used: AtomicI64::new(0),
         };

@@ -177,7 +177,14 @@ pub(crate) fn caller(chat: &ChatRow) -> Caller {
     let actor = chat.created_by.clone();
     let actor = actor.unwrap_or_else(|| ActorId::User(cabana_types::UserId::from_random([0; 20])));
     // What turns do is a matter of the permission for chats.
-    Caller { team: chat.team.clone(), actor, permissions: Permissions::PLAIN_KEY, secret: None, session: None }
+    Caller {
+        team: chat.team.clone(),
+        actor,
+        permissions: Permissions::PLAIN_KEY,
+        project: Some(chat.project.clone()),
+        secret: None,
+        session: None,
+    }
 }
 
 impl Work {

@@ -225,6 +225,7 @@ fn row(sandbox: &Sandbox, name: Option<String>, state: SnapshotState) -> Snapsho
     Snapshot {
         id: TemplateId::from_random(rand::random()),
         team: sandbox.team.clone(),
+        project: sandbox.project.clone(),
         name,
         state,
         sandbox: sandbox.id.clone(),

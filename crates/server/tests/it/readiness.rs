@@ -39,6 +39,7 @@ impl Scene {
         let snapshot = Snapshot {
             id: TemplateId::from_random([9; 20]),
             team: cabana_server::auth::FIRST_TEAM.parse().expect("team"),
+            project: cabana_server::auth::FIRST_TEAM.parse().expect("project"),
             name: None,
             state: SnapshotState::Ready,
             kind: SnapshotKind::Disk,

@@ -38,6 +38,7 @@ pub(crate) fn with_another_team() -> TestServer {
             expires_at: None,
             cidrs: vec![],
             created_by: None,
+            project: None,
         };
         store.add_team(team).await.expect("team");
         store.add_key(key).await.expect("key");

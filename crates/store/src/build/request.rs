@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cabana_types::quota::{Limits, QuotaKind};
-use cabana_types::{BuildId, Resources, TeamId, TemplateId};
+use cabana_types::{BuildId, ProjectId, Resources, TeamId, TemplateId};
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
@@ -29,6 +29,8 @@ pub enum BuildTarget {
 pub struct BuildRequest {
     /// The team.
     pub team: TeamId,
+    /// Project of the template if it is created.
+    pub project: ProjectId,
     /// The template to build.
     pub wanted: BuildTarget,
     /// Id of the template if it is created.
@@ -131,7 +133,8 @@ async fn find_or_create(
         .map_err(|e| Error::query("count templates", e))?;
     let count = u64::try_from(count).unwrap_or_default();
     quota::check_one(connection, &request.team, QuotaKind::Templates, count, server).await?;
-    template::insert(connection, &request.template, &request.team, alias, false, request.resources, request.at).await?;
+    let place = (&request.team, &request.project);
+    template::insert(connection, &request.template, place, alias, false, request.resources, request.at).await?;
     Ok(request.template.clone())
 }
 

@@ -25,8 +25,8 @@ pub(super) async fn insert(connection: &mut SqliteConnection, chat: &ChatRow) ->
         connection,
         chat,
         "insert into chats (id, team, title, titled, folded, agent, model, tools, metadata, parent, usage, context_tokens,
-            context_window, always, summary_until, summary_text, created_at, updated_at, created_by)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)",
+            context_window, always, summary_until, summary_text, created_at, updated_at, created_by, project)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)",
     )
     .await
 }
@@ -39,7 +39,7 @@ pub(super) async fn set(connection: &mut SqliteConnection, chat: &ChatRow) -> Re
         "update chats set title = $3, titled = $4, folded = $5, agent = $6, model = $7, tools = $8, metadata = $9, usage = $11,
             context_tokens = $12, context_window = $13, always = $14, summary_until = $15, summary_text = $16,
             updated_at = max(updated_at, $18)
-         where id = $1 and team = $2",
+         where id = $1 and team = $2 and project = $20",
     )
     .await
 }
@@ -65,6 +65,7 @@ async fn write(connection: &mut SqliteConnection, chat: &ChatRow, sql: &'static 
         .bind(micros(chat.created_at))
         .bind(micros(chat.updated_at))
         .bind(chat.created_by.as_ref().map(|actor| actor.as_str()))
+        .bind(chat.project.as_str())
         .execute(connection)
         .await
         .map_err(|e| Error::query("write a chat", e))?;
@@ -80,6 +81,7 @@ pub(super) fn decode(row: &SqliteRow) -> Result<ChatRow, Error> {
     Ok(ChatRow {
         id: row.id("id")?,
         team: row.id("team")?,
+        project: row.id("project")?,
         title: row.text("title")?,
         titled: row.flag("titled")?,
         agent: row.id_or_none("agent")?,

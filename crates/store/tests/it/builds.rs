@@ -7,7 +7,7 @@ use cabana_store::{
     SnapshotState, Store, tag,
 };
 use cabana_types::quota::{Limits, QuotaKind};
-use cabana_types::{BuildId, Resources, TemplateId};
+use cabana_types::{BuildId, ProjectId, Resources, TemplateId};
 use jiff::Timestamp;
 use proptest::prelude::*;
 
@@ -31,6 +31,7 @@ fn new_template() -> TemplateId {
 fn request(n: u8, alias: &str, tags: &[&str]) -> BuildRequest {
     BuildRequest {
         team: team().id,
+        project: ProjectId::default_of(&team().id),
         wanted: BuildTarget::Alias(alias.into()),
         template: TemplateId::from_random([n; 20]),
         build: id(n),
@@ -222,6 +223,7 @@ fn snapshot_of(n: u8) -> Snapshot {
     Snapshot {
         id: TemplateId::from_random([90; 20]),
         team: team().id,
+        project: ProjectId::default_of(&team().id),
         name: Some("shot".into()),
         state: SnapshotState::Ready,
         kind: SnapshotKind::Disk,

@@ -13,7 +13,7 @@ use cabana_types::chat::{
     TurnLimits, Usage,
 };
 use cabana_types::turn::TurnState;
-use cabana_types::{AttachmentId, CallId, ChatId, MessageId, TemplateId, TurnId, UserId};
+use cabana_types::{AttachmentId, CallId, ChatId, MessageId, ProjectId, TemplateId, TurnId, UserId};
 use serde_json::json;
 
 use crate::{TestDatabase, at, key_id, sandbox_id, team};
@@ -34,6 +34,7 @@ fn chat(n: u8) -> ChatRow {
     ChatRow {
         id: chat_id(n),
         team: team().id,
+        project: ProjectId::default_of(&team().id),
         title: format!("Chat {n}"),
         titled: false,
         agent: None,

@@ -12,6 +12,7 @@ mod secrets;
 mod services;
 mod tool_calls;
 mod upgrade;
+mod usage;
 mod webhooks;
 mod writing;
 
@@ -23,7 +24,9 @@ use cabana_store::{ApiKey, Boot, Build, BuildStatus, Idempotency, Inserted, Prov
 use cabana_types::egress::EgressPolicy;
 use cabana_types::quota::Limits;
 use cabana_types::sandbox::State;
-use cabana_types::{BuildId, KeyId, LifecyclePolicy, Resources, SandboxId, Secret, TeamId, TemplateId, Traffic};
+use cabana_types::{
+    BuildId, KeyId, LifecyclePolicy, ProjectId, Resources, SandboxId, Secret, TeamId, TemplateId, Traffic,
+};
 use jiff::Timestamp;
 
 /// A database in its own directory.
@@ -85,6 +88,7 @@ fn key(n: u8) -> ApiKey {
         expires_at: None,
         cidrs: vec![],
         created_by: None,
+        project: None,
     }
 }
 
@@ -137,6 +141,7 @@ fn sandbox(n: u8) -> Sandbox {
     Sandbox {
         id: sandbox_id(n),
         team: team().id,
+        project: ProjectId::default_of(&team().id),
         template: template_id(),
         build: build(1).id,
         alias: Some("base".into()),

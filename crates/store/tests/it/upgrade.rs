@@ -36,7 +36,7 @@ async fn rows_of_migration_5_are_kept() {
     assert_eq!(templates.len(), 2);
     assert_eq!(store.keys().await.expect("keys").len(), 1);
 
-    let query = ChatQuery { team: team.clone(), status: None, text: None, before: None, limit: 10 };
+    let query = ChatQuery { team: team.clone(), projects: None, status: None, text: None, before: None, limit: 10 };
     assert!(store.chats(&query).await.expect("chats").is_empty());
 
     // It has been migrated: opening it again changes nothing.

@@ -41,6 +41,9 @@ pub struct NewTemplate {
     /// Not taken here: a Dockerfile is sent when the build is started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dockerfile: Option<String>,
+    /// Project of the template if it is created: an id, or `default`. Without it, the project of the API key, else the team's default project (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project_id: Option<String>,
 }
 
 /// Response of `POST /v3/templates`: a build that waits for its steps.

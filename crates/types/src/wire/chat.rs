@@ -35,7 +35,7 @@ pub struct NewChat {
     /// Files that were uploaded before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attachments: Option<Vec<AttachmentId>>,
-    /// `default` or omitted.
+    /// An id, or `default`. Without it, the project of the API key, else the default one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_id: Option<String>,
     /// Taken from the first message if omitted.

@@ -86,6 +86,9 @@ pub struct NewSandbox {
     /// snapshots and forks (Cabana).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_new_privileges: Option<bool>,
+    /// Its project: an id, or `default`. Without it, the project of the API key, else the team's default project (Cabana).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project_id: Option<String>,
 }
 
 /// Whether a request resumes the sandbox when it is paused.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{KeyId, Permission, Secret};
+use crate::{KeyId, Permission, ProjectId, Secret};
 
 /// A team, as `GET /teams` shows it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -82,6 +82,9 @@ pub struct KeyRequest {
     /// Networks that it can be used from, such as `10.0.0.0/8`; without them, from anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cidrs: Option<Vec<String>>,
+    /// The only project that it is for: an id, or `default`. Without it, that of its maker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project_id: Option<String>,
 }
 
 /// Body of `PATCH /api-keys/{id}`.
@@ -142,6 +145,9 @@ pub struct ApiKey {
     /// Id of the user or the API key that made it.
     #[serde(default, rename = "creatorID")]
     pub creator_id: Option<String>,
+    /// The only project that it is for; null: all of the team.
+    #[serde(default)]
+    pub project_id: Option<ProjectId>,
 }
 
 /// A new API key: the one time that the key itself is shown.

@@ -18,7 +18,7 @@ use super::{App, checked_metadata, checked_title};
 use crate::auth::Caller;
 use crate::chats::event::NewEvent;
 use crate::chats::tool_check::check_tools;
-use crate::chats::{Chats, PROJECT, Watcher, describe};
+use crate::chats::{Chats, Watcher, describe};
 use crate::error::ApiError;
 
 /// How long an idempotency key stands for its first request.
@@ -45,9 +45,7 @@ impl App {
         new: NewChat,
         key: Key,
     ) -> Result<Posted, ApiError> {
-        if new.project_id.as_deref().is_some_and(|project| project != PROJECT) {
-            return Err(ApiError::invalid("projectId must be default"));
-        }
+        let project = self.project_for(caller, new.project_id.as_deref()).await?;
         let request = key.map(|(key, body)| request(key, "create", &body));
         if let Some(earlier) = self.earlier(caller, request.as_ref()).await? {
             return Ok(earlier);
@@ -73,6 +71,7 @@ impl App {
         let chat = ChatRow {
             id: ChatId::from_random(rand::random()),
             team: caller.team.clone(),
+            project,
             titled: title.is_some(),
             title: title.unwrap_or_else(|| title::chat_title(first)),
             agent: agent.map(|agent| agent.id),

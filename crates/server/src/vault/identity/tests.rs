@@ -18,6 +18,7 @@ fn sandbox() -> Sandbox {
     Sandbox {
         id: SandboxId::from_random([1; 20]),
         team: "default".parse().expect("team"),
+        project: "default".parse().expect("project"),
         template: TemplateId::from_random([2; 20]),
         build: BuildId::from_random([3; 16]),
         alias: None,

@@ -8,7 +8,7 @@ use super::{begin, chat, chat_id, commit, message, turn};
 use crate::{TestDatabase, at, other_team, team};
 
 fn query() -> ChatQuery {
-    ChatQuery { team: team().id, status: None, text: None, before: None, limit: 10 }
+    ChatQuery { team: team().id, projects: None, status: None, text: None, before: None, limit: 10 }
 }
 
 /// The numbers of the chats that are found.

@@ -1,0 +1,77 @@
+// What this page and the tab of a sandbox say about usage.
+import type { UsageKind, UsageSubject } from '../../api';
+import type { GroupBy, Measure } from './sums';
+
+export const strings = {
+  title: 'Usage',
+  range: 'Time',
+  measure: 'Show',
+  group: 'By',
+  csv: 'CSV',
+  kinds: {
+    vcpu: 'vCPU',
+    memory_mib: 'Memory',
+    paused_memory_mib: 'Memory of paused sandboxes',
+    disk_mib: 'Disks',
+    cold_mib: 'Archives, snapshots, templates',
+    model_calls: 'Calls of models',
+    input_tokens: 'Tokens read',
+    cached_tokens: 'of these from a cache',
+    output_tokens: 'Tokens written',
+  } satisfies Record<UsageKind, string>,
+  units: {
+    vcpu: 'vCPU-h',
+    memory_mib: 'GiB-h',
+    paused_memory_mib: 'GiB-h',
+    disk_mib: 'GiB-h',
+    cold_mib: 'GiB-h',
+    model_calls: 'calls',
+    input_tokens: 'tokens',
+    cached_tokens: 'tokens',
+    output_tokens: 'tokens',
+  } satisfies Record<UsageKind, string>,
+  measures: {
+    cost: 'Cost',
+    vcpu: 'vCPU',
+    memory_mib: 'Memory',
+    paused_memory_mib: 'Memory of paused sandboxes',
+    disk_mib: 'Disks',
+    cold_mib: 'Archives, snapshots, templates',
+    tokens: 'Tokens',
+  } satisfies Record<Measure, string>,
+  measureUnits: (measure: Measure, currency: string) =>
+    measure === 'cost' ? currency : measure === 'tokens' ? 'tokens' : measure === 'vcpu' ? 'vCPU-h' : 'GiB-h',
+  groups: { kind: 'Kind', project: 'Project', sandbox: 'Sandbox', model: 'Model' } satisfies Record<GroupBy, string>,
+  subjects: { sandbox: 'sandbox', snapshot: 'snapshot', build: 'build', chat: 'chat' } satisfies Record<
+    UsageSubject,
+    string
+  >,
+  columns: { amount: 'Amount', share: 'Share', cost: 'Cost', memory: 'Memory', disk: 'Storage', tokens: 'Tokens' },
+  noModel: 'No model',
+  others: 'Others',
+  total: 'Total',
+  none: 'Nothing was used in this time',
+  noneText: 'Sandboxes that run, disks, snapshots and calls of models appear here within a minute.',
+  create: 'Create a sandbox',
+  truncated: 'There is more than this page shows: choose a shorter time, or another grouping.',
+  until: 'Complete until',
+  utc: 'Days and hours are those of UTC.',
+  caption: (measure: string, total: string, periods: number) =>
+    `${measure}, stacked bars of ${periods} periods: ${total} in all. The table has the numbers.`,
+  wallet: 'Wallet',
+  owed: 'Less than zero is what the team owes.',
+  ledger: 'Ledger',
+  noEntries: 'Nothing yet.',
+  entries: { usage: 'Usage', top_up: 'Top-up', correction: 'Correction' },
+  tab: {
+    intervals: 'When it used how much',
+    from: 'From',
+    to: 'To',
+    kind: 'Kind',
+    quantity: 'Quantity',
+    goesOn: 'goes on',
+    none: 'Nothing yet',
+    noneText: 'What this sandbox uses appears here within a minute.',
+    truncated: 'Older times are left out; the API has them.',
+  },
+};
