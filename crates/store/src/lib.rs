@@ -26,6 +26,7 @@ pub mod identity;
 pub mod interval;
 pub mod key;
 pub mod listing;
+mod measured;
 pub mod message;
 mod migrations;
 pub mod model_call;

@@ -35,8 +35,8 @@ const MIGRATIONS: &[(&str, &str, &str)] = &migrations![
     "0018" "quotas",
     "0019" "roles",
     "0020" "projects",
-    "0021" "metering",
-    "0022" "money",
+    "0023" "metering",
+    "0024" "money",
 ];
 
 pub(crate) fn migrator() -> Migrator {

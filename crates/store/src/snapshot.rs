@@ -10,7 +10,7 @@ use sqlx::{QueryBuilder, Sqlite};
 
 use crate::column::{self, Columns, micros};
 use crate::interval::{self, Metered};
-use crate::{Boot, Error, Store, event, quota};
+use crate::{Boot, Error, Store, event, measured, quota};
 
 /// State of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,7 +180,7 @@ impl Store {
 
     /// Marks a snapshot as ready.
     pub async fn snapshot_ready(&self, snapshot: Snapshot, at: Timestamp) -> Result<(), Error> {
-        let measured = self.measured().clone();
+        let noted = self.measured().clone();
         self.write(move |connection| {
             Box::pin(async move {
                 sqlx::query("update snapshots set state = 'ready' where id = $1 and state = 'making'")
@@ -190,7 +190,7 @@ impl Store {
                     .map_err(|e| Error::query("mark a snapshot as ready", e))?;
                 let data = json!({ "snapshotID": snapshot.id, "name": snapshot.name });
                 event::insert(connection, &snapshot.sandbox, &snapshot.team, event::SNAPSHOTTED, &data, at).await?;
-                let mib = interval::disk_mib(connection, &snapshot.sandbox, &measured).await?;
+                let mib = measured::disk_mib(connection, &snapshot.sandbox, &noted).await?;
                 let metered = Metered {
                     team: &snapshot.team,
                     project: Some(snapshot.project.as_str()),

@@ -14,7 +14,7 @@ pub struct UsageGroup {
     pub period: Option<u32>,
     pub kind: bool,
     pub project: bool,
-    /// By sandbox, snapshot, build or chat.
+    /// By sandbox, snapshot or chat.
     pub subject: bool,
     pub model: bool,
 }
@@ -28,7 +28,7 @@ pub struct UsageQuery {
     /// The hour after the last one.
     pub until: i64,
     pub group: UsageGroup,
-    /// Only of this sandbox, snapshot, build or chat.
+    /// Only of this sandbox, snapshot or chat.
     pub subject: Option<String>,
     /// Only of these projects; `None`: of all.
     pub projects: Option<Vec<ProjectId>>,

@@ -13,7 +13,7 @@ export const strings = {
     memory_mib: 'Memory',
     paused_memory_mib: 'Memory of paused sandboxes',
     disk_mib: 'Disks',
-    cold_mib: 'Archives, snapshots, templates',
+    cold_mib: 'Archives and snapshots',
     model_calls: 'Calls of models',
     input_tokens: 'Tokens read',
     cached_tokens: 'of these from a cache',
@@ -36,13 +36,13 @@ export const strings = {
     memory_mib: 'Memory',
     paused_memory_mib: 'Memory of paused sandboxes',
     disk_mib: 'Disks',
-    cold_mib: 'Archives, snapshots, templates',
+    cold_mib: 'Archives and snapshots',
     tokens: 'Tokens',
   } satisfies Record<Measure, string>,
   measureUnits: (measure: Measure, currency: string) =>
     measure === 'cost' ? currency : measure === 'tokens' ? 'tokens' : measure === 'vcpu' ? 'vCPU-h' : 'GiB-h',
   groups: { kind: 'Kind', project: 'Project', sandbox: 'Sandbox', model: 'Model' } satisfies Record<GroupBy, string>,
-  subjects: { sandbox: 'sandbox', snapshot: 'snapshot', build: 'build', chat: 'chat' } satisfies Record<
+  subjects: { sandbox: 'sandbox', snapshot: 'snapshot', chat: 'chat' } satisfies Record<
     UsageSubject,
     string
   >,

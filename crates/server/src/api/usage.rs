@@ -40,7 +40,7 @@ const LAST_HOUR: i64 = super::query::MAX_SECONDS / 3600;
         ("group" = Option<String>, Query,
             description = "`day` or `hour`, and any of `kind`, `project`, `sandbox`, `model`, separated by commas; `day,kind` by default. \
                 By `hour` or `sandbox`, the time is at most 31 days, otherwise 400. Kinds are never added up"),
-        ("sandbox" = Option<String>, Query, description = "Only this sandbox, snapshot, build or chat"),
+        ("sandbox" = Option<String>, Query, description = "Only this sandbox, snapshot or chat"),
         ("project" = Option<String>, Query, description = "Only this project"),
         ("format" = Option<String>, Query, description = "`json` (default) or `csv`"),
     ),

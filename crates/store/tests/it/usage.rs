@@ -20,16 +20,21 @@ async fn sums_are_grouped_and_belong_to_a_team() {
         insert(&store, sandbox(n)).await;
         store.started(sandbox_id(n), at(0), at(9000)).await.expect("started");
     }
-    // Across the border of an hour: 1_700_000_000 is 800 s before one.
-    store.rate(at(2000), 100).await.expect("rated");
+    // Across the border of an hour, which is 2800 s later.
+    store.rate(at(4000), 100).await.expect("rated");
     let cpus = i128::from(sandbox(1).resources.cpu_count);
-    let by_hour = store.usage(&query(UsageGroup { period: Some(1), kind: true, ..UsageGroup::default() })).await.expect("usage");
+    let by_hour =
+        store.usage(&query(UsageGroup { period: Some(1), kind: true, ..UsageGroup::default() })).await.expect("usage");
     let vcpu: Vec<_> = by_hour.iter().filter(|row| row.kind == UsageKind::Vcpu).map(|row| row.amount).collect();
-    assert_eq!(vcpu, [2 * 800 * 1_000_000 * cpus, 2 * 1200 * 1_000_000 * cpus]);
-    let by_sandbox = store.usage(&query(UsageGroup { kind: true, subject: true, ..UsageGroup::default() })).await.expect("usage");
+    assert_eq!(vcpu, [2 * 2800 * 1_000_000 * cpus, 2 * 1200 * 1_000_000 * cpus]);
+    let by_sandbox =
+        store.usage(&query(UsageGroup { kind: true, subject: true, ..UsageGroup::default() })).await.expect("usage");
     let rows: Vec<_> = by_sandbox.iter().filter(|row| row.kind == UsageKind::Vcpu).collect();
-    assert!(rows.len() == 2 && rows.iter().all(|row| row.amount == 2000 * 1_000_000 * cpus));
-    let one = UsageQuery { subject: Some(sandbox_id(1).to_string()), ..query(UsageGroup { kind: true, ..UsageGroup::default() }) };
+    assert!(rows.len() == 2 && rows.iter().all(|row| row.amount == 4000 * 1_000_000 * cpus));
+    let one = UsageQuery {
+        subject: Some(sandbox_id(1).to_string()),
+        ..query(UsageGroup { kind: true, ..UsageGroup::default() })
+    };
     assert_eq!(store.usage(&one).await.expect("usage")[0].kind, UsageKind::MemoryMib);
     assert_eq!(store.usage(&UsageQuery { team: other_team(), ..one }).await.expect("usage"), []);
     let none = UsageQuery { projects: Some(vec![]), ..query(UsageGroup::default()) };
@@ -72,7 +77,10 @@ async fn an_entry_is_written_once() {
     let nobody = NewEntry { team: other_team(), reference: "manual:3".into(), ..entry };
     store.write_entry(nobody, at(3)).await.expect_err("no such team");
     let entries = store.wallet_entries(&team().id, None, 10).await.expect("entries");
-    assert_eq!(entries.iter().map(|e| (e.amount, e.balance_after)).collect::<Vec<_>>(), [(Micros(5_000_000), Micros(5_000_000))]);
+    assert_eq!(
+        entries.iter().map(|e| (e.amount, e.balance_after)).collect::<Vec<_>>(),
+        [(Micros(5_000_000), Micros(5_000_000))]
+    );
 }
 
 /// A year of 1,000 sandboxes a day: `cargo test --release -p cabana-store --test it -- --ignored a_year`.
@@ -112,7 +120,11 @@ async fn a_year_is_answered_fast() {
     }
     println!("a year by day: {slowest} ms at most");
     assert!(slowest < 300, "{slowest} ms");
-    let month = UsageQuery { until: 480_000 + 31 * 24, group: UsageGroup { subject: true, kind: true, ..UsageGroup::default() }, ..year };
+    let month = UsageQuery {
+        until: 480_000 + 31 * 24,
+        group: UsageGroup { subject: true, kind: true, ..UsageGroup::default() },
+        ..year
+    };
     let begun = Instant::now();
     store.usage(&month).await.expect("usage");
     println!("31 days by sandbox: {} ms", begun.elapsed().as_millis());

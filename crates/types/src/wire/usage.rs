@@ -41,7 +41,7 @@ pub struct UsageEntry {
     pub kind: UsageKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project_id: Option<String>,
-    /// What used it: a sandbox, a snapshot, a build or a chat.
+    /// What used it: a sandbox, a snapshot or a chat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject_kind: Option<UsageSubject>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
