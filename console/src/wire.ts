@@ -95,6 +95,7 @@ export interface ApiKey {
   mask: KeyMask;
   /** What its owner calls it. */
   name: string;
+  projectId?: ProjectId | null;
   /** What it may do. */
   scopes?: Permission[];
 }
@@ -172,6 +173,9 @@ export interface AutoResume {
   /** Whether it does. */
   enabled: boolean;
 }
+
+/** Whether use costs money: `off`, or `postpaid` (what teams owe is written down). */
+export type BillingMode = 'off' | 'postpaid';
 
 /** One build of a template: a UUID in lower case. */
 export type BuildId = string;
@@ -525,6 +529,9 @@ export interface DoctorReport {
 /** Result of a check. */
 export type DoctorState = 'ok' | 'warning' | 'failed';
 
+/** What changed a wallet. */
+export type EntryKind = 'usage' | 'top_up' | 'correction';
+
 /** Body of every error answer. */
 export interface ErrorBody {
   /** The HTTP status. */
@@ -556,6 +563,7 @@ export type ErrorCode =
   | 'limit_reached'
   | 'quota_exceeded'
   | 'team_not_found'
+  | 'project_not_found'
   | 'plan_not_found'
   | 'plan_conflict'
   | 'rate_limited'
@@ -758,6 +766,8 @@ export interface KeyRequest {
   expiresAt?: string | null;
   /** What to call the key. */
   name: string;
+  /** The only project that it is for: an id, or `default`. Without it, that of its maker. */
+  projectId?: string | null;
   /** What it may do: at most what its maker may. Without them, everything but `members` and `admin`. */
   scopes?: Permission[] | null;
 }
@@ -1055,7 +1065,7 @@ export interface NewChat {
   metadata?: Record<string, unknown> | null;
   /** `PROVIDER/MODEL`; the agent's or the server's default if omitted. */
   model?: string | null;
-  /** `default` or omitted. */
+  /** An id, or `default`. Without it, the project of the API key, else the default one. */
   projectId?: string | null;
   /** A message that is a text. */
   prompt?: string | null;
@@ -1145,6 +1155,11 @@ export interface NewSandbox {
   noNewPrivileges?: boolean | null;
   /** `keep` (default) or `replace`: what happens when its guest dies or the machine restarts (Cabana). */
   onFailure?: string | null;
+  /**
+   * Its project: an id, or `default`. Without it, the project of the API key, else the team's default project
+   * (Cabana).
+   */
+  projectId?: string | null;
   /** Secrets to put into the environment (Novita). */
   secrets?: Record<string, unknown> | null;
   /** Whether the guest wants an access token (older path only; the newer one always does). */
@@ -1212,6 +1227,11 @@ export interface NewTemplate {
   minFreeDiskMb?: number | null;
   /** `alias` or `alias:tag`. */
   name?: string;
+  /**
+   * Project of the template if it is created: an id, or `default`. Without it, the project of the API key, else the
+   * team's default project (Cabana).
+   */
+  projectId?: string | null;
   /** Tags that the build gets when it is ready; `default` if neither this nor the name has one. */
   tags?: string[] | null;
   /** Accepted for older clients; the key says which team. */
@@ -1336,6 +1356,36 @@ export interface PlanSettings {
   /** The plan's id if there is none. */
   name?: string | null;
 }
+
+/** A price. */
+export interface Price {
+  /** It holds from then until the next price of the kind. */
+  effectiveFrom: string;
+  kind: UsageKind;
+  /** Millionths of the currency. */
+  micros: number;
+  /** What it is for, such as `vCPU-hour`. */
+  unit: string;
+}
+
+/** Prices to set. What was used before keeps its price. */
+export interface PriceChanges {
+  /** Not in the past; now by default. */
+  effectiveFrom?: string | null;
+  /** Millionths of the currency for a vCPU-hour or a GiB-hour, by kind. */
+  prices: Record<string, number>;
+}
+
+/** What resources cost; the prices of models are those of the models. */
+export interface PriceList {
+  billing: BillingMode;
+  currency: string;
+  /** Past, present and future ones, the earliest first. */
+  prices: Price[];
+}
+
+/** A project of a team: `prj_` and 20 characters, or the id of the team for its default project. */
+export type ProjectId = string;
 
 /** How a sandbox tried to connect. */
 export type Protocol = 'tcp' | 'udp' | 'other' | 'dns';
@@ -1624,6 +1674,21 @@ export type SandboxRole = 'code' | 'browser' | 'desktop';
 
 /** State of a sandbox as clients know it. */
 export type SandboxState = 'running' | 'paused';
+
+/** What a sandbox used. */
+export interface SandboxUsage {
+  billing: BillingMode;
+  currency: string;
+  /** When it used how much, newest first. */
+  intervals: UsageInterval[];
+  /** What was used until then is in `totals`. */
+  ratedUntil: string;
+  sandboxId: string;
+  /** Its whole life, one per kind. */
+  totals: UsageEntry[];
+  /** Whether there are older intervals than these. */
+  truncated: boolean;
+}
 
 /** Answer of `GET /sandboxes/metrics`. */
 export interface SandboxesMetrics {
@@ -2256,6 +2321,17 @@ export interface ToolResult {
 /** Whether a call succeeded. */
 export type ToolStatus = 'success' | 'error';
 
+/** Money that came in. */
+export interface TopUp {
+  /** Millionths of the currency. */
+  amountMicros: number;
+  /** Must be that of the server. */
+  currency: string;
+  memo?: string | null;
+  /** What it stands for, such as the number of a payment: repeating it changes nothing. */
+  reference: string;
+}
+
 /** A turn: a message of a person, and everything the model does until it has answered. */
 export interface Turn {
   chatId: ChatId;
@@ -2326,6 +2402,66 @@ export interface Usage {
   outputTokens: number;
 }
 
+/** A sum. Amounts of different kinds are never added; what the sum is not grouped by is left out. */
+export interface UsageEntry {
+  /** The exact amount, as a decimal number. */
+  amount: string;
+  /** Millionths of the currency. */
+  costMicros: number;
+  kind: UsageKind;
+  /** The model; empty for what is no use of a model. */
+  model?: string | null;
+  /** The beginning of the hour or the day (UTC). */
+  period?: string | null;
+  projectId?: string | null;
+  subjectId?: string | null;
+  subjectKind?: UsageSubject | null;
+  /** What the amount is in. */
+  unit: string;
+}
+
+/** A time in which a sandbox used the same quantity. */
+export interface UsageInterval {
+  /** `null`: it goes on. */
+  closedAt: string | null;
+  id: number;
+  kind: UsageKind;
+  openedAt: string;
+  /** vCPUs or MiB. */
+  quantity: number;
+}
+
+/** What is metered. Times are in the unit of the kind times seconds. */
+export type UsageKind =
+  | 'vcpu'
+  | 'memory_mib'
+  | 'paused_memory_mib'
+  | 'disk_mib'
+  | 'cold_mib'
+  | 'model_calls'
+  | 'input_tokens'
+  | 'cached_tokens'
+  | 'output_tokens';
+
+/** What a team used in a time. */
+export interface UsageReport {
+  billing: BillingMode;
+  /** The currency of all costs. */
+  currency: string;
+  /** The beginning of the first hour. */
+  from: string;
+  /** What was used until then is in it. */
+  ratedUntil: string;
+  rows: UsageEntry[];
+  /** The end of the last hour. */
+  to: string;
+  /** Whether there are more rows than these; ask for a shorter time, or group by less. */
+  truncated: boolean;
+}
+
+/** What used it. */
+export type UsageSubject = 'sandbox' | 'snapshot' | 'chat';
+
 /** A person who signs in: `usr_` and 20 characters. */
 export type UserId = string;
 
@@ -2335,6 +2471,37 @@ export interface Viewport {
   dpr?: number | null;
   height: number;
   width: number;
+}
+
+/** An entry of the ledger: an amount that moved between the wallet and an account. */
+export interface WalletEntry {
+  /** The other side. */
+  account: string;
+  /** What came in; negative: what went out. */
+  amountMicros: number;
+  at: string;
+  balanceMicros: number;
+  kind: EntryKind;
+  memo?: string | null;
+  reference: string;
+  seq: number;
+}
+
+/** Entries of a team's ledger. */
+export interface WalletEntryPage {
+  /** Newest first. */
+  entries: WalletEntry[];
+  /** `before` for the next page; `null`: there is none. */
+  next: number | null;
+}
+
+/** A team's wallet. */
+export interface WalletInfo {
+  /** Millionths of the currency; negative: what the team owes. */
+  balanceMicros: number;
+  billing: BillingMode;
+  currency: string;
+  teamID: string;
 }
 
 /** A webhook, without its secret. */

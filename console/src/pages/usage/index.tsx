@@ -22,9 +22,9 @@ import {
   Time,
   useFilters,
 } from '../../ui';
-import { GroupTable, KindTable } from './tables';
 import { strings } from './strings';
 import { figure, type GroupBy, type Measure, money, stack } from './sums';
+import { GroupTable, KindTable } from './tables';
 import styles from './usage.module.css';
 import { Wallet } from './wallet';
 
@@ -104,7 +104,13 @@ export default function Usage() {
               {strings.noneText}
             </EmptyState>
           ) : (
-            <Report report={report} range={range} by={by} show={filters.get('show')} onShow={(id) => filters.set('show', id)} />
+            <Report
+              report={report}
+              range={range}
+              by={by}
+              show={filters.get('show')}
+              onShow={(id) => filters.set('show', id)}
+            />
           )
         }
       </QueryView>

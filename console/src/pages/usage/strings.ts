@@ -42,10 +42,7 @@ export const strings = {
   measureUnits: (measure: Measure, currency: string) =>
     measure === 'cost' ? currency : measure === 'tokens' ? 'tokens' : measure === 'vcpu' ? 'vCPU-h' : 'GiB-h',
   groups: { kind: 'Kind', project: 'Project', sandbox: 'Sandbox', model: 'Model' } satisfies Record<GroupBy, string>,
-  subjects: { sandbox: 'sandbox', snapshot: 'snapshot', chat: 'chat' } satisfies Record<
-    UsageSubject,
-    string
-  >,
+  subjects: { sandbox: 'sandbox', snapshot: 'snapshot', chat: 'chat' } satisfies Record<UsageSubject, string>,
   columns: { amount: 'Amount', share: 'Share', cost: 'Cost', memory: 'Memory', disk: 'Storage', tokens: 'Tokens' },
   noModel: 'No model',
   others: 'Others',

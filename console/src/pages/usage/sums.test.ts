@@ -49,9 +49,8 @@ test('lines are sorted by cost, then by use', () => {
 
 test('numbers are short, money is exact', () => {
   assert.deepEqual([0, 0.0001, 0.03123, 4.1999, 2803.4].map(figure), ['0', '< 0.001', '0.0312', '4.2', '2\u202f803']);
-  assert.deepEqual([12_400_000, -1_840_000, 5].map((micros) => money(micros, 'EUR')), [
-    '12.40 EUR',
-    '\u22121.84 EUR',
-    '0.000005 EUR',
-  ]);
+  assert.deepEqual(
+    [12_400_000, -1_840_000, 5].map((micros) => money(micros, 'EUR')),
+    ['12.40 EUR', '\u22121.84 EUR', '0.000005 EUR'],
+  );
 });

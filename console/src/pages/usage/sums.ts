@@ -1,5 +1,5 @@
 // Sums for the chart and the table. Amounts come as exact decimals; here they become numbers to look at.
-import type { UsageEntry, UsageKind } from '../../api';
+import type { UsageEntry, UsageKind, UsageSubject } from '../../api';
 
 export type Measure = 'cost' | 'vcpu' | 'memory_mib' | 'paused_memory_mib' | 'disk_mib' | 'cold_mib' | 'tokens';
 export type GroupBy = 'kind' | 'project' | 'sandbox' | 'model';
@@ -9,7 +9,7 @@ const MOST_SERIES = 6;
 const TOKENS: readonly UsageKind[] = ['input_tokens', 'output_tokens'];
 
 /** In vCPU-hours, GiB-hours, tokens, calls, or units of the currency. */
-export function valueOf(entry: UsageEntry, measure: Measure): number {
+export function measured(entry: UsageEntry, measure: Measure): number {
   if (measure === 'cost') return entry.costMicros / 1e6;
   const wanted = measure === 'tokens' ? TOKENS.includes(entry.kind) : entry.kind === measure;
   return wanted ? shownAmount(entry) : 0;
@@ -43,13 +43,20 @@ export interface Stack {
 }
 
 /** Every period has its place, also without any use. */
-export function stack(rows: readonly UsageEntry[], measure: Measure, by: GroupBy, from: number, to: number, step: number): Stack {
+export function stack(
+  rows: readonly UsageEntry[],
+  measure: Measure,
+  by: GroupBy,
+  from: number,
+  to: number,
+  step: number,
+): Stack {
   const first = Math.floor(from / step) * step;
   const at: number[] = [];
   for (let time = first; time < to; time += step) at.push(time);
   const found = new Map<string, Series>();
   for (const row of rows) {
-    const value = valueOf(row, measure);
+    const value = measured(row, measure);
     const place = row.period ? Math.floor((Date.parse(row.period) / 1000 - first) / step) : -1;
     if (value === 0 || place < 0 || place >= at.length) continue;
     const key = keyOf(row, by);
@@ -71,7 +78,7 @@ export function stack(rows: readonly UsageEntry[], measure: Measure, by: GroupBy
 
 export interface Line {
   key: string;
-  subjectKind?: string;
+  subjectKind?: UsageSubject | null | undefined;
   vcpu: number;
   memory: number;
   disk: number;
@@ -84,11 +91,19 @@ export function lines(rows: readonly UsageEntry[], by: GroupBy): Line[] {
   const found = new Map<string, Line>();
   for (const row of rows) {
     const key = keyOf(row, by);
-    const line = found.get(key) ?? { key, subjectKind: row.subjectKind, vcpu: 0, memory: 0, disk: 0, tokens: 0, cost: 0 };
-    line.vcpu += valueOf(row, 'vcpu');
-    line.memory += valueOf(row, 'memory_mib') + valueOf(row, 'paused_memory_mib');
-    line.disk += valueOf(row, 'disk_mib') + valueOf(row, 'cold_mib');
-    line.tokens += valueOf(row, 'tokens');
+    const line = found.get(key) ?? {
+      key,
+      subjectKind: row.subjectKind,
+      vcpu: 0,
+      memory: 0,
+      disk: 0,
+      tokens: 0,
+      cost: 0,
+    };
+    line.vcpu += measured(row, 'vcpu');
+    line.memory += measured(row, 'memory_mib') + measured(row, 'paused_memory_mib');
+    line.disk += measured(row, 'disk_mib') + measured(row, 'cold_mib');
+    line.tokens += measured(row, 'tokens');
     line.cost += row.costMicros;
     found.set(key, line);
   }

@@ -1,5 +1,5 @@
 // The numbers of the chart, as tables.
-import type { UsageEntry, UsageKind } from '../../api';
+import type { UsageEntry, UsageKind, UsageSubject } from '../../api';
 import { plainName } from '../../format/plain';
 import { Link, Table } from '../../ui';
 import { strings } from './strings';
@@ -19,7 +19,10 @@ export function KindTable({ rows, currency }: TableProps) {
   const total = shown.reduce((sum, line) => sum + line.cost, 0);
   const cost = currency ? [{ label: words.cost, right: true }] : [];
   return (
-    <Table label={strings.title} columns={[{ label: strings.groups.kind }, { label: words.amount, right: true }, ...cost]}>
+    <Table
+      label={strings.title}
+      columns={[{ label: strings.groups.kind }, { label: words.amount, right: true }, ...cost]}
+    >
       {shown.map((line) => (
         <tr key={line.kind}>
           <td>{strings.kinds[line.kind]}</td>
@@ -74,13 +77,14 @@ export function GroupTable({ rows, by, currency }: TableProps & { by: GroupBy })
   );
 }
 
-function Name({ id, by, subjectKind }: { id: string; by: GroupBy; subjectKind?: string | undefined }) {
+function Name({ id, by, subjectKind }: { id: string; by: GroupBy; subjectKind?: UsageSubject | null | undefined }) {
   if (by === 'model') return id === '' ? strings.noModel : plainName(id, 80);
   if (subjectKind === 'sandbox') return <Link href={`/sandboxes/${encodeURIComponent(id)}/usage`}>{id}</Link>;
   if (subjectKind === 'chat') return <Link href={`/chats/${encodeURIComponent(id)}`}>{id}</Link>;
   return (
     <>
-      {id} {subjectKind && <span className="muted">{strings.subjects[subjectKind as keyof typeof strings.subjects]}</span>}
+      {id}{' '}
+      {subjectKind && <span className="muted">{strings.subjects[subjectKind]}</span>}
     </>
   );
 }

@@ -9,7 +9,11 @@ const NAMES = [
   'chart-5',
   'chart-6',
   'chart-grid',
-  'text-3', 'line-field', 'failed', 'paused'] as const;
+  'text-3',
+  'line-field',
+  'failed',
+  'paused',
+] as const;
 export type Colors = Record<(typeof NAMES)[number], string>;
 
 /** Tokens are `light-dark(…)`: only an element knows which of the two it is. */

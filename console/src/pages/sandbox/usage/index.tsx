@@ -47,12 +47,18 @@ export default function Usage({ sandbox }: TabProps) {
                 {usage.intervals.map((interval) => (
                   <tr key={interval.id}>
                     <td>{strings.kinds[interval.kind]}</td>
-                    <td className="right num">{interval.kind === 'vcpu' ? interval.quantity : mib(interval.quantity)}</td>
+                    <td className="right num">
+                      {interval.kind === 'vcpu' ? interval.quantity : mib(interval.quantity)}
+                    </td>
                     <td>
                       <Time at={interval.openedAt} />
                     </td>
                     <td className="only-wide">
-                      {interval.closedAt ? <Time at={interval.closedAt} /> : <span className="muted">{words.goesOn}</span>}
+                      {interval.closedAt ? (
+                        <Time at={interval.closedAt} />
+                      ) : (
+                        <span className="muted">{words.goesOn}</span>
+                      )}
                     </td>
                   </tr>
                 ))}
