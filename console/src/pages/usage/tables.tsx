@@ -83,8 +83,7 @@ function Name({ id, by, subjectKind }: { id: string; by: GroupBy; subjectKind?: 
   if (subjectKind === 'chat') return <Link href={`/chats/${encodeURIComponent(id)}`}>{id}</Link>;
   return (
     <>
-      {id}{' '}
-      {subjectKind && <span className="muted">{strings.subjects[subjectKind]}</span>}
+      {id} {subjectKind && <span className="muted">{strings.subjects[subjectKind]}</span>}
     </>
   );
 }
