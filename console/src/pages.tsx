@@ -2,6 +2,7 @@
 import {
   Bot,
   BrainCircuit,
+  ChartColumn,
   Gauge,
   House,
   Info,
@@ -68,6 +69,11 @@ export const PAGES: readonly PageEntry[] = [
   },
   { path: '/templates/:id/builds/:build', component: lazyPart(() => import('./pages/build')), under: '/templates' },
   { path: '/templates/:id/:tab?', component: lazyPart(() => import('./pages/template')), under: '/templates' },
+  {
+    path: '/usage',
+    component: lazyPart(() => import('./pages/usage')),
+    nav: { label: 'Usage', icon: ChartColumn, letter: 'u', section: 'main' },
+  },
   {
     path: '/agents',
     component: lazyPart(() => import('./pages/agents')),

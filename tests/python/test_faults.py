@@ -126,6 +126,8 @@ BUILDS = ["build.kept", "build.committed"]
 # And those of egress policies.
 EGRESS = ["egress.written", "egress.applied"]
 SERVICES = ["service.start", "service.started"]
+# Those of usage are in test_usage.py.
+RATES = ["rate.begin", "rate.written"]
 # And those of commits.
 COMMITS = ["snapshot.copied", "build.merged", "build.committed", "snapshot.removed"]
 
@@ -137,7 +139,8 @@ def points() -> set[str]:
 
 
 def test_every_failpoint_is_tested():
-    assert points() == {passage[0] for passage in PASSAGES} | set(BIRTHS) | set(DEATHS) | set(BUILDS) | set(COMMITS) | set(EGRESS) | set(SERVICES)
+    others = [BIRTHS, DEATHS, BUILDS, COMMITS, EGRESS, SERVICES, RATES]
+    assert points() == {passage[0] for passage in PASSAGES}.union(*others)
 
 
 @pytest.mark.parametrize("point", EGRESS)

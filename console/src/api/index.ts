@@ -61,5 +61,6 @@ export * from './snapshots';
 export * from './templates';
 export type * from './types';
 export * from './uploads';
+export * from './usage';
 export * from './use-services';
 export * from './webhooks';

@@ -31,6 +31,7 @@ import { checkServer, getDoctor, getStatus } from './server';
 import { getService, listLinks, listServices } from './services';
 import { listSnapshots } from './snapshots';
 import { getBuild, getTemplate, listAllTemplates, listCurated, listTags, tagGroups } from './templates';
+import { getSandboxUsage, getUsage, getWallet, getWalletEntries, type UsageAsked } from './usage';
 import { listDeliveries, listWebhooks } from './webhooks';
 
 const MINUTE = 60_000;
@@ -180,3 +181,28 @@ export const agentsQuery = () =>
 
 export const modelsQuery = () =>
   queryOptions({ queryKey: ['models'], queryFn: ({ signal }) => listModels(signal), staleTime: MINUTE });
+
+export const usageQuery = (asked: UsageAsked) =>
+  queryOptions({
+    queryKey: ['usage', asked],
+    queryFn: ({ signal }) => getUsage(asked, signal),
+    refetchInterval: 60_000,
+    placeholderData: keepPreviousData,
+  });
+
+export const sandboxUsageQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['usage', 'sandbox', id],
+    queryFn: ({ signal }) => getSandboxUsage(id, signal),
+    refetchInterval: 30_000,
+  });
+
+export const walletQuery = () =>
+  queryOptions({ queryKey: ['wallet'], queryFn: ({ signal }) => getWallet(signal), refetchInterval: 60_000 });
+
+export const walletEntriesQuery = () =>
+  queryOptions({
+    queryKey: ['wallet', 'entries'],
+    queryFn: ({ signal }) => getWalletEntries(signal),
+    refetchInterval: 60_000,
+  });

@@ -106,6 +106,11 @@ pub(crate) enum Command {
     User(commands::user::Command),
     #[command(subcommand)]
     Quota(commands::quota::Command),
+    Usage(commands::usage::Args),
+    #[command(subcommand)]
+    Price(commands::price::Command),
+    #[command(subcommand)]
+    Wallet(commands::wallet::Command),
     #[command(subcommand)]
     Plan(commands::plan::Command),
     #[command(subcommand)]

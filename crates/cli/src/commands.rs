@@ -25,6 +25,7 @@ pub(crate) mod network;
 pub(crate) mod openapi;
 pub(crate) mod pause;
 pub(crate) mod plan;
+pub(crate) mod price;
 pub(crate) mod project;
 pub(crate) mod provider;
 pub(crate) mod quota;
@@ -42,7 +43,9 @@ pub(crate) mod template;
 pub(crate) mod timeout;
 pub(crate) mod tls;
 pub(crate) mod tool;
+pub(crate) mod usage;
 pub(crate) mod user;
+pub(crate) mod wallet;
 pub(crate) mod webhooks;
 
 use cabana_client::Client;
@@ -95,6 +98,9 @@ pub(crate) async fn run(command: Command, context: &Context) -> Outcome {
         Command::Logs(args) => logs::run(args, context).await,
         Command::Events(args) => events::run(args, context).await,
         Command::Quota(command) => quota::run(command, context).await,
+        Command::Usage(args) => usage::run(args, context).await,
+        Command::Price(command) => price::run(command, context).await,
+        Command::Wallet(command) => wallet::run(command, context).await,
         Command::Plan(command) => plan::run(command, context).await,
         Command::Audit(command) => Box::pin(audit::run(command, context)).await,
         Command::Webhooks(command) => webhooks::run(command, context).await,

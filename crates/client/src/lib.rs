@@ -23,6 +23,7 @@ mod sse;
 mod templates;
 mod tools;
 mod uploads;
+mod usage;
 mod webhooks;
 
 pub use agents::NewProvider;

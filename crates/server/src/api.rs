@@ -66,6 +66,8 @@ mod timeouts;
 mod tools;
 mod unsupported;
 mod uploads;
+mod usage;
+mod wallets;
 mod webhooks;
 
 use std::sync::Arc;
@@ -136,6 +138,8 @@ pub struct App {
     pub limits: ResourceLimits,
     /// Limits of teams that have none of their own.
     pub quotas: Limits,
+    /// The currency of all prices and costs.
+    pub currency: String,
     /// Where sandboxes may connect.
     pub egress: Egress,
     /// Whether set-uid programs gain nothing in new sandboxes.
@@ -258,6 +262,13 @@ fn private() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(plans::list_plans))
         .routes(routes!(plans::get_plan, plans::put_plan, plans::delete_plan))
         .routes(routes!(plans::assign_plan))
+        .routes(routes!(usage::usage))
+        .routes(routes!(usage::sandbox_usage))
+        .routes(routes!(wallets::prices))
+        .routes(routes!(wallets::set_prices))
+        .routes(routes!(wallets::wallet))
+        .routes(routes!(wallets::wallet_entries))
+        .routes(routes!(wallets::top_up))
         .routes(routes!(novita::events))
         .routes(routes!(events::list_events))
         .routes(routes!(events::sandbox_events))

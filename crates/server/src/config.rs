@@ -27,7 +27,7 @@ use cabana_types::limits::{CPU_COUNT, DISK_MB, MAX_TIMEOUT_SECONDS, MEMORY_MB};
 use serde::Deserialize;
 
 pub use accounts::Accounts;
-pub use billing::{Billing, Kyc, KycMode, MANUAL};
+pub use billing::Billing;
 pub use chat::Chat;
 pub use console::Console;
 pub use identity::Identity;
@@ -100,8 +100,6 @@ pub struct Config {
     pub retention: Retention,
     /// What use costs.
     pub billing: Billing,
-    /// Checks who somebody is.
-    pub kyc: Kyc,
 }
 
 /// Limits of sandboxes.
@@ -336,7 +334,6 @@ impl Config {
         self.console.check()?;
         self.models.check()?;
         self.billing.check()?;
-        self.kyc.check()?;
         if self.egress.default == Preset::Registries && self.egress.registries.is_empty() && !self.egress.own_registries
         {
             let text = "\"registries\" needs egress.registries, or sandboxes could connect to nothing; for that, write \"none\"";
@@ -386,11 +383,7 @@ impl Config {
         ];
         self.connections.check()?;
         let clients = self.connections.ranges().into_iter().chain(self.rates.ranges());
-        let clients = clients
-            .chain(self.io.ranges())
-            .chain(self.tools.ranges())
-            .chain(self.chat.ranges())
-            .chain(self.billing.ranges());
+        let clients = clients.chain(self.io.ranges()).chain(self.tools.ranges()).chain(self.chat.ranges());
         let clients = clients.map(|(name, value, range)| (name, value, range, false));
         for (name, value, range, zero_is_fine) in checks.into_iter().chain(clients) {
             if !(range.contains(&value) || zero_is_fine && value == 0) {

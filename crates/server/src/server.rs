@@ -1,11 +1,10 @@
 //! Composes the parts: what starts and stops in which order.
 
+mod archive_space;
 mod handles;
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,6 @@ use cabana_accounts::Accounts;
 use cabana_agent::call::Limits;
 use cabana_edge::tls::{Tls, TlsError};
 use cabana_edge::{Directory, Edge, listener};
-use cabana_fs::space::Space;
 use cabana_runtime::Isolations;
 use cabana_storage::ColdStore;
 use cabana_store::Store;
@@ -49,6 +47,7 @@ use crate::telemetry::Telemetry;
 use crate::tools::Calls;
 use crate::vault::Vault;
 use crate::webhooks::Courier;
+use archive_space::archive_space;
 pub use handles::{SignInLinks, TemplateSpec, Templates};
 
 /// How often the use of API keys is recorded.
@@ -61,9 +60,6 @@ const TASKS_GRACE: Duration = Duration::from_secs(5);
 /// Settings that hold the keys of links for uploads and downloads, and of previews.
 const UPLOAD_KEY: &str = "upload_key";
 const PREVIEW_KEY: &str = "preview_key";
-
-/// What archives leave free on a disk of their own.
-const ARCHIVE_RESERVE: u64 = 256 << 20;
 
 /// A server that has recovered its sandboxes and listens.
 #[derive(Debug)]
@@ -161,6 +157,7 @@ impl Server {
             rates: KeyRates::new(&config.rates),
             limits: resource_limits,
             quotas: config.quotas(),
+            currency: config.billing.currency.clone(),
             egress,
             no_new_privileges: config.isolation.no_new_privileges,
             domain,
@@ -352,21 +349,6 @@ async fn stored_key(store: &Store, setting: &'static str) -> Result<Secret, Erro
     let key: String = key.iter().map(|b| format!("{b:02x}")).collect();
     store.set_setting(setting, key.clone()).await?;
     Ok(Secret::new(key))
-}
-
-/// Where archives have to fit: beside everything else if they are on the disk of the data directory.
-fn archive_space(config: &Config, around_pool: Option<&Space>) -> Result<Space, Error> {
-    let location = config.cold_storage().location;
-    let path = Path::new(&location);
-    if !path.is_absolute() {
-        return Ok(Space::unlimited());
-    }
-    let failed = |source| Error::Path { action: "look at", path: path.to_owned(), source };
-    let device = |path: &Path| std::fs::metadata(path).map(|about| about.dev());
-    match around_pool {
-        Some(space) if device(path).map_err(failed)? == device(&config.data_dir).map_err(failed)? => Ok(space.clone()),
-        _ => Space::of(path, ARCHIVE_RESERVE).map_err(failed),
-    }
 }
 
 fn disk_used(lifecycle: &Arc<Lifecycle>) -> cabana_edge::DiskUsed {

@@ -4,7 +4,7 @@ create table intervals (
     id integer primary key autoincrement,
     team text not null,
     project text,
-    -- A sandbox, a snapshot or a build, and its id.
+    -- A sandbox or a snapshot, and its id.
     subject_kind text not null,
     subject text not null,
     kind text not null,

@@ -9,15 +9,10 @@ create table prices (
 ) strict;
 create unique index prices_by_time on prices (kind, effective_from);
 
+-- What is left of a team's money; less than nothing: what it owes.
 create table wallets (
     team text primary key,
-    balance integer not null,
-    -- The team is told when less than this is left.
-    alert integer,
-    -- Since when less than that is left, if the team was told.
-    low_since integer,
-    -- Since when nothing is left.
-    empty_since integer
+    balance integer not null
 ) strict, without rowid;
 
 -- What changed a wallet. Each entry takes from one account and gives to another: the wallet's and the one that it names.

@@ -9,7 +9,7 @@ use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
 
 use crate::column::{Columns, json, micros};
-use crate::{Boot, Error, Store, build_log, feed, interval, tag};
+use crate::{Boot, Error, Store, build_log, feed, tag};
 pub use request::{BuildLimits, BuildRequest, BuildTarget};
 
 /// Longest stored failure reason, bytes.
@@ -240,7 +240,6 @@ impl Store {
                 .await
                 .map_err(|e| Error::query("forget a build", e))?;
                 let Some(template) = template else { return Ok(false) };
-                interval::end(connection, id.as_str(), Timestamp::now()).await?;
                 feed::note_template(connection, &template.parse()?).await?;
                 Ok(true)
             })

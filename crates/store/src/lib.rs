@@ -29,6 +29,7 @@ pub mod interval;
 pub mod invitation;
 pub mod key;
 pub mod listing;
+mod measured;
 pub mod member;
 pub mod message;
 mod migrations;
@@ -108,5 +109,5 @@ pub const ROOT_TEAM: &str = "default";
 
 pub use usage::{UsageGroup, UsageQuery, UsageRow};
 pub use user::{NewUser, User, UserChange, UserChanged};
-pub use wallet::{Entry, NewEntry, Wallet};
+pub use wallet::{Entry, NewEntry};
 pub use webhook::{Webhook, WebhookChange};

@@ -28,8 +28,8 @@ pub(crate) async fn insert(
     call: &ModelCallRow,
 ) -> Result<(), Error> {
     sqlx::query(
-        "insert into model_calls (team, chat, turn, model, input, cached, output, micros, at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        "insert into model_calls (team, chat, turn, model, input, cached, output, micros, at, project)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, (select project from chats where id = $2))",
     )
     .bind(team.as_str())
     .bind(chat.as_str())

@@ -109,7 +109,7 @@ async fn rate(
     let more = intervals.len() >= full || calls.len() >= full;
     let prices = match mode {
         BillingMode::Off => Prices::default(),
-        BillingMode::Postpaid | BillingMode::Prepaid => price::all(connection).await?,
+        BillingMode::Postpaid => price::all(connection).await?,
     };
     let mut teams: BTreeMap<TeamId, TeamSums> = BTreeMap::new();
     for row in &intervals {

@@ -10,7 +10,7 @@ use sqlx::{QueryBuilder, Sqlite};
 
 use crate::column::{self, Columns, micros};
 use crate::interval::{self, Metered};
-use crate::{Boot, Error, Store, event, project, quota};
+use crate::{Boot, Error, Store, event, measured, project, quota};
 
 /// State of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,7 +185,7 @@ impl Store {
 
     /// Marks a snapshot as ready.
     pub async fn snapshot_ready(&self, snapshot: Snapshot, at: Timestamp) -> Result<(), Error> {
-        let measured = self.measured().clone();
+        let noted = self.measured().clone();
         self.write(move |connection| {
             Box::pin(async move {
                 sqlx::query("update snapshots set state = 'ready' where id = $1 and state = 'making'")
@@ -195,9 +195,14 @@ impl Store {
                     .map_err(|e| Error::query("mark a snapshot as ready", e))?;
                 let data = json!({ "snapshotID": snapshot.id, "name": snapshot.name });
                 event::insert(connection, &snapshot.sandbox, &snapshot.team, event::SNAPSHOTTED, &data, at).await?;
-                let mib = interval::disk_mib(connection, &snapshot.sandbox, &measured).await?;
-                interval::settle(connection, metered(&snapshot.team, &snapshot.id), &[(UsageKind::ColdMib, mib)], at)
-                    .await
+                let mib = measured::disk_mib(connection, &snapshot.sandbox, &noted).await?;
+                let metered = Metered {
+                    team: &snapshot.team,
+                    project: Some(snapshot.project.as_str()),
+                    kind: UsageSubject::Snapshot,
+                    id: snapshot.id.as_str(),
+                };
+                interval::settle(connection, metered, &[(UsageKind::ColdMib, mib)], at).await
             })
         })
         .await
@@ -297,10 +302,6 @@ impl Store {
         let rows = sql.build().fetch_all(self.reader()).await.map_err(|e| Error::query("list snapshots", e))?;
         rows.iter().map(decode).collect()
     }
-}
-
-fn metered<'a>(team: &'a TeamId, id: &'a TemplateId) -> Metered<'a> {
-    Metered { team, project: None, kind: UsageSubject::Snapshot, id: id.as_str() }
 }
 
 fn decode(row: &SqliteRow) -> Result<Snapshot, Error> {

@@ -13,7 +13,7 @@ use sqlx::{ConnectOptions, SqliteConnection, SqlitePool};
 use tokio::sync::Notify;
 
 use crate::feed::Feed;
-use crate::interval::Measured;
+use crate::measured::Measured;
 use crate::writer::{Change, Writer};
 use crate::{Error, migrations};
 

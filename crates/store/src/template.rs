@@ -11,7 +11,7 @@ use sqlx::{SqliteConnection, SqliteExecutor};
 
 use crate::build::{self, Build, BuildStatus};
 use crate::column::{Columns, micros};
-use crate::{Boot, Error, Store, feed, interval, tag};
+use crate::{Boot, Error, Store, feed, tag};
 
 /// A template and its current build.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -217,9 +217,6 @@ impl Store {
                     .fetch_all(&mut *connection)
                     .await
                     .map_err(|e| Error::query("list builds", e))?;
-                for build in &builds {
-                    interval::end(connection, build, Timestamp::now()).await?;
-                }
                 let done = sqlx::query("delete from templates where id = $1")
                     .bind(id.as_str())
                     .execute(connection)

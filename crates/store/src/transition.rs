@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use sqlx::SqliteConnection;
 
 use crate::column::micros;
-use crate::interval::{self, Measured};
+use crate::measured::{self, Measured};
 use crate::sandbox::{detail, read};
 use crate::tombstone::write_last_lines;
-use crate::{Error, Sandbox, Store, event, policy_text, quota, service};
+use crate::{Error, Sandbox, Store, event, interval, policy_text, quota, service};
 
 /// Seconds by which the timeout of a sandbox whose service is always on is postponed: not too often, and within limits.
 const LEAST_POSTPONED: i64 = 60;
@@ -23,11 +23,9 @@ const MOST_POSTPONED: i64 = 24 * 3600;
 impl Store {
     /// Applies a transition that the state allows.
     pub async fn apply(&self, id: SandboxId, transition: Transition, at: Timestamp) -> Result<Sandbox, Error> {
-        let measured = self.measured().clone();
-        self.write(move |connection| {
-            Box::pin(async move { apply(connection, id, transition, None, &measured, at).await })
-        })
-        .await
+        let noted = self.measured().clone();
+        self.write(move |connection| Box::pin(async move { apply(connection, id, transition, None, &noted, at).await }))
+            .await
     }
 
     /// Applies a transition and records a reason in its event.
@@ -38,16 +36,16 @@ impl Store {
         reason: String,
         at: Timestamp,
     ) -> Result<Sandbox, Error> {
-        let measured = self.measured().clone();
+        let noted = self.measured().clone();
         self.write(move |connection| {
-            Box::pin(async move { apply(connection, id, transition, Some(reason), &measured, at).await })
+            Box::pin(async move { apply(connection, id, transition, Some(reason), &noted, at).await })
         })
         .await
     }
 
     /// Applies [`Transition::Resume`] if the team's quotas allow another sandbox to run.
     pub async fn resume(&self, id: SandboxId, at: Timestamp) -> Result<Sandbox, Error> {
-        let measured = self.measured().clone();
+        let noted = self.measured().clone();
         self.write(move |connection| {
             Box::pin(async move {
                 let sandbox = read(connection, &id).await?;
@@ -56,7 +54,7 @@ impl Store {
                     let place = (&sandbox.team, &sandbox.project);
                     quota::check_sandboxes(connection, place, wanted, Limits::default()).await?;
                 }
-                apply(connection, id, Transition::Resume, None, &measured, at).await
+                apply(connection, id, Transition::Resume, None, &noted, at).await
             })
         })
         .await
@@ -64,10 +62,10 @@ impl Store {
 
     /// Applies [`Transition::Started`] and sets the timeout; one that is resumed runs no longer than its team's quota allows.
     pub async fn started(&self, id: SandboxId, at: Timestamp, end_at: Timestamp) -> Result<Sandbox, Error> {
-        let measured = self.measured().clone();
+        let noted = self.measured().clone();
         self.write(move |connection| {
             Box::pin(async move {
-                let mut sandbox = apply(connection, id.clone(), Transition::Started, None, &measured, at).await?;
+                let mut sandbox = apply(connection, id.clone(), Transition::Started, None, &noted, at).await?;
                 let first = sandbox.started_at.is_none();
                 sandbox.started_at = sandbox.started_at.or(Some(at));
                 sandbox.end_at = end_at;
@@ -107,7 +105,7 @@ impl Store {
     /// Ends or pauses a sandbox that reached the timeout `due`. If its timeout was changed since, returns the row unchanged; if a service
     /// in it is always on, the timeout begins again.
     pub async fn expire(&self, id: SandboxId, due: Timestamp, at: Timestamp) -> Result<Sandbox, Error> {
-        let measured = self.measured().clone();
+        let noted = self.measured().clone();
         self.write(move |connection| {
             Box::pin(async move {
                 let sandbox = read(connection, &id).await?;
@@ -127,7 +125,7 @@ impl Store {
                 if !outlived && service::keeps_awake(connection, &id).await? {
                     return postpone(connection, sandbox, at).await;
                 }
-                apply(connection, id, transition, None, &measured, at).await
+                apply(connection, id, transition, None, &noted, at).await
             })
         })
         .await
@@ -135,13 +133,12 @@ impl Store {
 
     /// Applies [`Transition::Archive`] with a new generation.
     pub async fn archive(&self, id: SandboxId, whole: bool, at: Timestamp) -> Result<Sandbox, Error> {
-        let measured = self.measured().clone();
+        let noted = self.measured().clone();
         self.write(move |connection| {
             Box::pin(async move {
                 let generation = read(connection, &id).await?.archives.saturating_add(1);
                 let mut sandbox =
-                    apply(connection, id.clone(), Transition::Archive { whole, generation }, None, &measured, at)
-                        .await?;
+                    apply(connection, id.clone(), Transition::Archive { whole, generation }, None, &noted, at).await?;
                 sandbox.archives = generation;
                 sqlx::query("update sandboxes set archives = $2 where id = $1")
                     .bind(id.as_str())
@@ -157,11 +154,11 @@ impl Store {
 
     /// Applies [`Transition::Archived`] and stores the archive's digest, which cold storage cannot forge, and its size.
     pub async fn archived(&self, id: SandboxId, digest: String, bytes: u64, at: Timestamp) -> Result<Sandbox, Error> {
-        let measured = self.measured().clone();
+        let noted = self.measured().clone();
         self.write(move |connection| {
             Box::pin(async move {
-                interval::write_archive(connection, &id, bytes).await?;
-                let mut sandbox = apply(connection, id.clone(), Transition::Archived, None, &measured, at).await?;
+                measured::write_archive(connection, &id, bytes).await?;
+                let mut sandbox = apply(connection, id.clone(), Transition::Archived, None, &noted, at).await?;
                 sqlx::query("update sandboxes set archive_digest = $2 where id = $1")
                     .bind(id.as_str())
                     .bind(&digest)
@@ -183,10 +180,10 @@ impl Store {
 
     /// The same, and keeps the last lines of the sandbox's journal if there are any; else those of its failure stay.
     pub async fn removed_with_lines(&self, id: SandboxId, lines: Vec<String>, at: Timestamp) -> Result<Sandbox, Error> {
-        let measured = self.measured().clone();
+        let noted = self.measured().clone();
         self.write(move |connection| {
             Box::pin(async move {
-                let mut sandbox = apply(connection, id.clone(), Transition::Removed, None, &measured, at).await?;
+                let mut sandbox = apply(connection, id.clone(), Transition::Removed, None, &noted, at).await?;
                 sandbox.ended_at = Some(at);
                 if !lines.is_empty() {
                     write_last_lines(connection, &id, &lines).await?;
@@ -250,7 +247,7 @@ async fn apply(
     id: SandboxId,
     transition: Transition,
     reason: Option<String>,
-    measured: &Measured,
+    noted: &Measured,
     at: Timestamp,
 ) -> Result<Sandbox, Error> {
     let mut sandbox = read(connection, &id).await?;
@@ -268,7 +265,7 @@ async fn apply(
         .await
         .map_err(|e| Error::query("write a sandbox's state", e))?;
     if transition != Transition::Removed {
-        interval::settle_sandbox(connection, &sandbox, Some(measured), at).await?;
+        interval::settle_sandbox(connection, &sandbox, Some(noted), at).await?;
     }
     let mut data = about(&sandbox.state);
     if let (Some(reason), Value::Object(map)) = (reason, &mut data) {

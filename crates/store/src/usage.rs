@@ -1,11 +1,11 @@
 //! What teams used: sums over hours, grouped.
 
-use cabana_types::{Micros, TeamId, UsageKind, UsageSubject};
+use cabana_types::{Micros, ProjectId, TeamId, UsageKind, UsageSubject};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Sqlite};
 
 use crate::column::Columns;
-use crate::{Error, Store};
+use crate::{Error, Store, project};
 
 /// What sums are grouped by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct UsageGroup {
     pub period: Option<u32>,
     pub kind: bool,
     pub project: bool,
-    /// By sandbox, snapshot, build or chat.
+    /// By sandbox, snapshot or chat.
     pub subject: bool,
     pub model: bool,
 }
@@ -28,8 +28,10 @@ pub struct UsageQuery {
     /// The hour after the last one.
     pub until: i64,
     pub group: UsageGroup,
-    /// Only of this sandbox, snapshot, build or chat.
+    /// Only of this sandbox, snapshot or chat.
     pub subject: Option<String>,
+    /// Only of these projects; `None`: of all.
+    pub projects: Option<Vec<ProjectId>>,
     pub limit: u32,
 }
 
@@ -75,6 +77,7 @@ impl Store {
         if let Some(subject) = &query.subject {
             sql.push(" and subject = ").push_bind(subject.clone());
         }
+        project::push_filter(&mut sql, query.projects.as_deref());
         let places = places.join(", ");
         sql.push(format!(" group by {places} order by {places} limit ")).push_bind(query.limit);
         let rows = sql.build().fetch_all(self.reader()).await.map_err(|e| Error::query("add up usage", e))?;

@@ -11,16 +11,6 @@ use crate::{Error, Store, quota};
 /// The account that gets what teams pay for what they used.
 const REVENUE: &str = "revenue";
 
-/// A team's wallet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wallet {
-    pub balance: Micros,
-    /// The team is told when less than this is left.
-    pub alert: Option<Micros>,
-    /// Since when nothing is left.
-    pub empty_since: Option<Timestamp>,
-}
-
 /// An entry of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -48,20 +38,14 @@ pub struct NewEntry {
 }
 
 impl Store {
-    /// A team's wallet.
-    pub async fn wallet(&self, team: &TeamId) -> Result<Wallet, Error> {
-        let row = sqlx::query("select balance, alert, empty_since from wallets where team = $1")
+    /// What is in a team's wallet; negative: what it owes.
+    pub async fn wallet_balance(&self, team: &TeamId) -> Result<Micros, Error> {
+        let balance: Option<i64> = sqlx::query_scalar("select balance from wallets where team = $1")
             .bind(team.as_str())
             .fetch_optional(self.reader())
             .await
             .map_err(|e| Error::query("read a wallet", e))?;
-        let Some(row) = row else { return Ok(Wallet { balance: Micros::ZERO, alert: None, empty_since: None }) };
-        let row = Columns(&row);
-        Ok(Wallet {
-            balance: Micros(row.integer("balance")?),
-            alert: row.number_or_none("alert")?.map(Micros),
-            empty_since: row.time_or_none("empty_since")?,
-        })
+        Ok(Micros(balance.unwrap_or_default()))
     }
 
     /// Entries of a team's ledger, newest first, before one of them.
@@ -112,25 +96,6 @@ impl Store {
         })
         .await
     }
-
-    /// Sets below which balance a team is told; `None`: never.
-    pub async fn set_alert(&self, team: TeamId, alert: Option<Micros>) -> Result<(), Error> {
-        self.write(move |connection| {
-            Box::pin(async move {
-                sqlx::query(
-                    "insert into wallets (team, balance, alert) values ($1, 0, $2)
-                     on conflict do update set alert = excluded.alert, low_since = null",
-                )
-                .bind(team.as_str())
-                .bind(alert.map(|alert| alert.0))
-                .execute(connection)
-                .await
-                .map_err(|e| Error::query("write when a team is told", e))?;
-                Ok(())
-            })
-        })
-        .await
-    }
 }
 
 /// Takes what was rated in one tick from a team's wallet.
@@ -160,14 +125,10 @@ async fn write(connection: &mut SqliteConnection, entry: &NewEntry, at: i64) -> 
         .map_err(|e| Error::query("read a wallet", e))?;
     let balance = Micros(balance.unwrap_or_default()).plus(entry.amount).map_err(|_| overflow())?;
     sqlx::query(
-        "insert into wallets (team, balance, empty_since) values ($1, $2, iif($2 <= 0, $3, null))
-         on conflict do update set balance = excluded.balance,
-            empty_since = iif(excluded.balance <= 0, coalesce(empty_since, $3), null),
-            low_since = iif(excluded.balance < coalesce(alert, excluded.balance), low_since, null)",
+        "insert into wallets (team, balance) values ($1, $2) on conflict do update set balance = excluded.balance",
     )
     .bind(entry.team.as_str())
     .bind(balance.0)
-    .bind(at)
     .execute(&mut *connection)
     .await
     .map_err(|e| Error::query("write a wallet", e))?;

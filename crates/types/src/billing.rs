@@ -4,10 +4,9 @@ use crate::code_enum::code_enum;
 
 code_enum! {
     /// Whether use costs money.
-    BillingMode, "Whether use costs money: `off`, `postpaid` (only written down), or `prepaid` (nothing runs without money).", {
+    BillingMode, "Whether use costs money: `off`, or `postpaid` (what teams owe is written down).", {
         Off => "off",
         Postpaid => "postpaid",
-        Prepaid => "prepaid",
     }
 }
 

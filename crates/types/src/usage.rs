@@ -14,7 +14,7 @@ code_enum! {
         PausedMemoryMib => "paused_memory_mib",
         /// Used space of sandboxes' disks, MiB.
         DiskMib => "disk_mib",
-        /// Archives, snapshots and templates, MiB.
+        /// Archives and snapshots, MiB.
         ColdMib => "cold_mib",
         /// Calls of models; their cost is here.
         ModelCalls => "model_calls",
@@ -32,8 +32,6 @@ code_enum! {
     UsageSubject, "What used it.", {
         Sandbox => "sandbox",
         Snapshot => "snapshot",
-        /// A build of a template.
-        Build => "build",
         /// The calls of models of a chat.
         Chat => "chat",
     }

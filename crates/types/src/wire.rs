@@ -24,6 +24,7 @@ mod team;
 mod template;
 mod terminal;
 mod upload;
+mod usage;
 mod webhooks;
 
 use serde::{Deserialize, Serialize};
@@ -90,6 +91,10 @@ pub use template::{
 };
 pub use terminal::Terminal;
 pub use upload::{UploadManifest, UploadStatus, UploadedFile};
+pub use usage::{
+    Price, PriceChanges, PriceList, SandboxUsage, TopUp, UsageEntry, UsageInterval, UsageReport, WalletEntry,
+    WalletEntryPage, WalletInfo,
+};
 pub use webhooks::{DeliveryStatus, NewWebhook, Webhook, WebhookDelivery, WebhookUpdate};
 
 /// Body of every error answer.

@@ -24,6 +24,7 @@ const Terminal = lazyPart(() => import('./terminal'));
 const Files = lazyPart(() => import('./files'));
 const Logs = lazyPart(() => import('./logs'));
 const Metrics = lazyPart(() => import('./metrics'));
+const Usage = lazyPart(() => import('./usage'));
 const Ports = lazyPart(() => import('./ports'));
 const Snapshots = lazyPart(() => import('./snapshots'));
 const Events = lazyPart(() => import('./events'));
@@ -54,6 +55,7 @@ const TABS: readonly TabEntry[] = [
     render: (props) => <Ports {...props} />,
   },
   { id: 'snapshots', label: strings.tabs.snapshots, render: (props) => <Snapshots {...props} /> },
+  { id: 'usage', label: strings.tabs.usage, render: (props) => <Usage {...props} /> },
   { id: 'events', label: strings.tabs.events, render: (props) => <Events {...props} /> },
 ];
 

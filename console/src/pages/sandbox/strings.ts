@@ -8,6 +8,7 @@ export const strings = {
     files: 'Files',
     logs: 'Logs',
     metrics: 'Metrics',
+    usage: 'Usage',
     ports: 'Ports & services',
     snapshots: 'Snapshots',
     events: 'Events',

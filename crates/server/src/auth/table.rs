@@ -154,6 +154,14 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("GET", "/admin/audit/verify", one(Admin)),
     ("POST", "/admin/audit/prune", one(Admin)),
     ("GET", "/quotas", one(UsageRead)),
+    // What was used, and what it costs.
+    ("GET", "/usage", one(UsageRead)),
+    ("GET", "/sandboxes/{sandboxID}/usage", one(UsageRead)),
+    ("GET", "/prices", one(UsageRead)),
+    ("GET", "/wallet", one(UsageRead)),
+    ("GET", "/wallet/entries", one(UsageRead)),
+    ("PUT", "/admin/prices", one(Admin)),
+    ("POST", "/admin/teams/{teamID}/top-ups", one(Admin)),
     // Limits of all teams.
     ("GET PUT DELETE", "/admin/teams/{teamID}/quotas", one(Admin)),
     ("PUT", "/admin/teams/{teamID}/plan", one(Admin)),

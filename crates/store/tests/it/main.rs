@@ -13,6 +13,7 @@ mod secrets;
 mod services;
 mod tool_calls;
 mod upgrade;
+mod usage;
 mod webhooks;
 mod writing;
 

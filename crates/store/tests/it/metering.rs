@@ -293,7 +293,8 @@ async fn check(store: &Store, database: &TestDatabase, made: &[SandboxId], downs
         assert_eq!(by_kind(&mut connection, sql).await, intervals);
     }
     let group = UsageGroup { kind: true, ..UsageGroup::default() };
-    let query = UsageQuery { team: team().id, from: 0, until: i64::MAX, group, subject: None, limit: 100 };
+    let query =
+        UsageQuery { team: team().id, from: 0, until: i64::MAX, group, subject: None, projects: None, limit: 100 };
     let answered = store.usage(&query).await.expect("usage").into_iter().map(|row| (row.kind.to_string(), row.amount));
     assert_eq!(answered.collect::<BTreeMap<_, _>>(), intervals);
     assert!(
@@ -319,7 +320,7 @@ async fn check(store: &Store, database: &TestDatabase, made: &[SandboxId], downs
             .await,
         0
     );
-    assert_eq!(store.wallet(&team().id).await.expect("wallet").balance, Micros(paid));
+    assert_eq!(store.wallet_balance(&team().id).await.expect("wallet"), Micros(paid));
 }
 
 #[tokio::test]
@@ -346,7 +347,8 @@ async fn a_clock_that_is_set_back_counts_nothing_twice() {
     let spans: Vec<_> = vcpu.iter().map(|i| (i.opened_at, i.closed_at.expect("closed"))).collect();
     assert_eq!(spans, [(second(100), second(200)), (second(200), second(260))]);
     let group = UsageGroup { kind: true, subject: true, ..UsageGroup::default() };
-    let query = UsageQuery { team: team().id, from: 0, until: i64::MAX, group, subject: None, limit: 100 };
+    let query =
+        UsageQuery { team: team().id, from: 0, until: i64::MAX, group, subject: None, projects: None, limit: 100 };
     let rows = store.usage(&query).await.expect("usage");
     let cpus = i128::from(sandbox(1).resources.cpu_count);
     let row = rows.iter().find(|row| row.kind == UsageKind::Vcpu).expect("vcpu");

@@ -1,7 +1,19 @@
 // Colours of the theme as canvases want them.
 import { useSyncExternalStore } from 'react';
 
-const NAMES = ['chart-1', 'chart-2', 'chart-3', 'chart-grid', 'text-3', 'line-field', 'failed', 'paused'] as const;
+const NAMES = [
+  'chart-1',
+  'chart-2',
+  'chart-3',
+  'chart-4',
+  'chart-5',
+  'chart-6',
+  'chart-grid',
+  'text-3',
+  'line-field',
+  'failed',
+  'paused',
+] as const;
 export type Colors = Record<(typeof NAMES)[number], string>;
 
 /** Tokens are `light-dark(…)`: only an element knows which of the two it is. */

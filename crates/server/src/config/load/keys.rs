@@ -5,8 +5,8 @@ use toml::{Table, Value};
 use super::{Settings, Source};
 use crate::config::ConfigError;
 
-/// The settings that are never shown.
-const SECRETS: [&str; 3] = ["archive.secret", "billing.provider_secret", "kyc.provider_secret"];
+/// The setting that is never shown.
+pub(super) const SECRET: &str = "archive.secret";
 /// The setting whose tables have one that is never shown.
 pub(super) const PROVIDERS: &str = "models.providers";
 /// Providers that exist once their key is in the environment. Their name is their kind.
@@ -15,7 +15,7 @@ const WELL_KNOWN: [&str; 2] = ["anthropic", "openai"];
 /// A setting as it may be printed.
 pub(super) fn shown(name: &str, value: &Value) -> String {
     match (name, value) {
-        (_, Value::String(text)) if SECRETS.contains(&name) && !text.is_empty() => format!("{name} = \"…\""),
+        (SECRET, Value::String(text)) if !text.is_empty() => format!("{name} = \"…\""),
         (PROVIDERS, Value::Table(providers)) => {
             let mut providers = providers.clone();
             for (_, provider) in &mut providers {
@@ -36,7 +36,7 @@ pub(super) fn check_type(name: &str, value: &Value, source: &Source) -> Result<(
         Err(ConfigError::Invalid { origin: source.clone(), message })
     };
     match (name, value) {
-        (_, value) if SECRETS.contains(&name) && !value.is_str() => wrong(name),
+        (SECRET, value) if !value.is_str() => wrong(name),
         (PROVIDERS, Value::Table(providers)) => {
             let mut keys = providers.iter().filter_map(|(name, table)| Some((name, table.as_table()?.get("key")?)));
             keys.find(|(_, key)| !key.is_str()).map_or(Ok(()), |(of, _)| wrong(&format!("{name}.{of}.key")))
@@ -76,7 +76,7 @@ mod tests {
         let file = "[archive]\nkey_id = \"visible\"\nsecret = \"hunter2\"\n";
         let from_file = read(Some(file), &[], &[]).expect("valid");
         let from_variable = read(None, &[("CABANA_ARCHIVE_SECRET", "hunter2")], &[]).expect("valid");
-        let from_flag = read(None, &[], &[(SECRETS[0], "hunter2")]).expect("valid");
+        let from_flag = read(None, &[], &[(SECRET, "hunter2")]).expect("valid");
         for loaded in [from_file, from_variable, from_flag] {
             assert_eq!(loaded.config.archive.secret.expose(), "hunter2");
             shows_no(&loaded, "hunter2");
