@@ -56,7 +56,7 @@ PLOTS = [
     ("plt.pie([1, 2, 3], labels=['a', 'b', 'c'])", PIE),
     ("frame['a'].plot.pie()", PIE),
     ("plt.boxplot([[1, 2, 3, 4, 5], [2, 3, 4, 6, 9]], tick_labels=['x', 'y'], patch_artist=True)", BOX),
-    ("plt.boxplot([[1, 2, 3, 4, 5, 12], [0, 3, 6, 7, 9], [1, 4, 5, 5.5, 7]], patch_artist=True)", BOX),
+    ("plt.boxplot([[1, 2, 3, 4, 5, 6, 20], [0, 3, 6, 7, 9], [2, 4, 5, 8, 9]], patch_artist=True)", BOX),
     ("figure, axes = plt.subplots(1, 2); axes[0].plot([1, 2]); axes[1].bar(['x'], [1]); figure.suptitle('both')", SUPER),
     ("frame[['a', 'b']].plot(subplots=True)", SUPER),
     ("plt.imshow([[1, 2], [3, 4]])", UNKNOWN),
