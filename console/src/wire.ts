@@ -474,6 +474,41 @@ export interface ConnectRequest {
 /** What asked for a sandbox. */
 export type CreatorKind = 'key' | 'user' | 'system';
 
+/** A curated template, and what there is of it on this server. */
+export interface CuratedTemplate {
+  buildID?: BuildId | null;
+  /** `Agents`, `Data` or `Languages`. */
+  category: string;
+  /** Virtual CPUs of its sandboxes. */
+  cpuCount: number;
+  /** What is in it. */
+  description: string;
+  /** Its Dockerfile. */
+  dockerfile: string;
+  /** Licences of what is in it. */
+  licence: string;
+  /** Memory of its sandboxes, MiB. */
+  memoryMB: number;
+  /** Why the newest build failed. */
+  message?: string | null;
+  /** Its name, which sandboxes are created with. */
+  name: string;
+  /** Ports that its start command serves. */
+  ports: number[];
+  /** What it adds to `base`, MiB, about. */
+  sizeMB: number;
+  /**
+   * `absent` (the first use builds it), `building`, `ready`, `outdated` (usable; another build has changes),
+   * `failed`, or `taken` (another template has its name).
+   */
+  state: string;
+  templateID?: TemplateId | null;
+  /** Its title. */
+  title: string;
+  /** Pinned versions, by package. */
+  versions: Record<string, string>;
+}
+
 /** Answer of `DELETE /secrets/{secretID}` to Novita's clients. */
 export interface DeletedSecret {
   /** Its name. */

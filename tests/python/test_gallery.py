@@ -44,7 +44,7 @@ def test_the_gallery_is_listed(api, server):
     assert done.stdout == card(api)["dockerfile"]
 
 
-def test_the_first_creation_builds_it(api, server, boxes, internet, gone):
+def test_the_first_creation_builds_it(api, server, gone, boxes, internet):
     assert card(api)["state"] == "absent"
     first = api.request("POST", "/v2/sandboxes", {"templateID": SMALL})
     assert first.status == 409 and first.json["error_code"] == "template_not_ready", first.json

@@ -25,7 +25,8 @@ export const listTemplates = (query: { limit?: number; nextToken?: string } = {}
 export const listAllTemplates = (signal?: AbortSignal, most = 5_000) =>
   pages((nextToken) => listTemplates({ nextToken }, signal), most);
 
-export const listCurated = (signal?: AbortSignal) => request<CuratedTemplate[]>('GET', '/templates/gallery', { signal });
+export const listCurated = (signal?: AbortSignal) =>
+  request<CuratedTemplate[]>('GET', '/templates/gallery', { signal });
 
 export const buildCurated = (name: string) => request<CuratedTemplate>('POST', `/templates/gallery/${part(name)}`);
 

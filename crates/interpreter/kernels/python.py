@@ -173,7 +173,30 @@ def display_images(module):
             setattr(image, name, shown)
 
 
+def keep_streams(shell):
+    """Gives back `sys.stdout` and `sys.stderr` that a cell has replaced by something that is no stream: the kernel needs them itself."""
+    streams = {name: getattr(sys, name) for name in ("stdout", "stderr")}
+
+    def restore(*_):
+        for name, stream in streams.items():
+            try:
+                getattr(sys, name).flush()
+            except Exception:
+                setattr(sys, name, stream)
+
+    shell.events.register("pre_run_cell", restore)
+    shell.events.register("post_run_cell", restore)
+    finish = shell.displayhook.finish_displayhook
+
+    def finish_displayhook():
+        restore()
+        finish()
+
+    shell.displayhook.finish_displayhook = finish_displayhook
+
+
 def install(shell):
+    keep_streams(shell)
     formatter = shell.display_formatter
     data, chart = DataFormatter(parent=formatter), ChartFormatter(parent=formatter)
     formatter.formatters[data.format_type] = data

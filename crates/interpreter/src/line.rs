@@ -1,5 +1,5 @@
-//! The lines of an execution as clients read them: one JSON object each, in ASCII, because clients split at any line separator of Unicode and
-//! decode each piece that arrives by itself.
+//! The lines of an execution as clients read them: one JSON object each, in ASCII, because clients split at any line separator of Unicode
+//! and decode each piece that arrives by itself.
 
 use std::io;
 

@@ -1,5 +1,5 @@
-//! A client of ZeroMQ's wire protocol (ZMTP 3.0 without encryption) over Unix sockets: as much of it as Jupyter's kernels need. A message has
-//! a limit, and what exceeds it is skipped instead of kept.
+//! A client of ZeroMQ's wire protocol (ZMTP 3.0 without encryption) over Unix sockets: as much of it as Jupyter's kernels need. A message
+//! has a limit, and what exceeds it is skipped instead of kept.
 
 use std::io;
 use std::path::Path;

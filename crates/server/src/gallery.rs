@@ -20,6 +20,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use crate::builds::{BuildSpec, Builds, ReceiveError, Recipe, StartError};
+use crate::config::Config;
+use crate::server::first_team;
 pub(crate) use cards::Curated;
 
 /// The setting that says which templates are curated.
@@ -89,9 +91,17 @@ pub(crate) enum GalleryError {
 }
 
 impl Gallery {
-    /// The gallery of a server, whose curated templates belong to `team`.
-    pub(crate) fn new(store: Store, builds: Arc<Builds>, team: TeamId, quotas: Limits, disk_mb: u32) -> Self {
-        Self { store, builds, team, quotas, disk_mb, interpreter: OnceLock::new(), requesting: Mutex::default() }
+    /// The gallery of a server.
+    pub(crate) fn new(store: &Store, builds: &Arc<Builds>, config: &Config) -> Self {
+        Self {
+            store: store.clone(),
+            builds: Arc::clone(builds),
+            team: first_team(),
+            quotas: config.quotas(),
+            disk_mb: config.limits.disk_mb,
+            interpreter: OnceLock::new(),
+            requesting: Mutex::default(),
+        }
     }
 
     /// The program for the code interpreter's template, given once.

@@ -3,7 +3,6 @@
 mod archive_space;
 mod handles;
 
-use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +47,7 @@ use crate::tools::Calls;
 use crate::vault::Vault;
 use crate::webhooks::Courier;
 use archive_space::archive_space;
+pub(crate) use handles::first_team;
 pub use handles::{SignInLinks, TemplateSpec, Templates};
 
 /// How often the use of API keys is recorded.
@@ -136,8 +136,7 @@ impl Server {
         let upload_key = stored_key(&store, UPLOAD_KEY).await?;
         let tasks = TaskTracker::new();
         tasks.spawn(reboot.boot_again(Arc::clone(&lifecycle)));
-        let egress = Egress::new(&config.egress);
-        let (calls_store, gallery_store) = (store.clone(), store.clone());
+        let calls_store = store.clone();
         let live = Live::new(store.clone());
         let base = Base::of(domain.as_deref(), Some(&config.console_url(address)));
         let services = Services::open(store.clone(), Arc::clone(&directory), Arc::clone(&live), base).await?;
@@ -145,7 +144,8 @@ impl Server {
         services.adopt_running();
         let grants = Grants::open(store.clone()).await?;
         let tickets = Tickets::new(stored_key(&store, PREVIEW_KEY).await?);
-        let app = App {
+        let app = Arc::new(App {
+            gallery: Gallery::new(&store, &builds, config),
             accounts: Accounts::open(store.clone()).await?,
             people: config.accounts.clone(),
             console_origin: config.console_origin(),
@@ -158,17 +158,10 @@ impl Server {
             limits: resource_limits,
             quotas: config.quotas(),
             currency: config.billing.currency.clone(),
-            egress,
+            egress: Egress::new(&config.egress),
             no_new_privileges: config.isolation.no_new_privileges,
             domain,
             webhooks: config.webhooks.clone(),
-            gallery: Gallery::new(
-                gallery_store,
-                Arc::clone(&builds),
-                handles::first_team(),
-                config.quotas(),
-                config.limits.disk_mb,
-            ),
             builds,
             vault,
             models,
@@ -195,8 +188,7 @@ impl Server {
             mcp_calls: Default::default(),
             directory: Arc::clone(&directory),
             tasks,
-        };
-        let app = Arc::new(app);
+        });
         let limits = config.connections.limits(&config.rates);
         Ok(Self {
             listener,
@@ -217,13 +209,6 @@ impl Server {
     #[must_use]
     pub fn with_assets(mut self, assets: Arc<dyn Assets>) -> Self {
         self.assets = assets;
-        self
-    }
-
-    /// Puts this program into the template of the code interpreter.
-    #[must_use]
-    pub fn with_interpreter(self, program: Cow<'static, [u8]>) -> Self {
-        self.app.gallery.provide(program);
         self
     }
 

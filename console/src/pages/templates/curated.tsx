@@ -76,7 +76,11 @@ function Act({ curated }: { curated: CuratedTemplate }) {
         </Button>
       )}
       {(state === 'ready' || state === 'outdated') && (
-        <ButtonLink size="sm" href={`/create?template=${encodeURIComponent(name)}`} aria-label={strings.useOf(name)}>
+        <ButtonLink
+          size="sm"
+          href={`/create?template=${encodeURIComponent(name)}`}
+          aria-label={strings.nameOfUse(name)}
+        >
           {strings.use}
         </ButtonLink>
       )}

@@ -54,7 +54,8 @@ function Shown({ templates, q, category, onClear, curated }: Props & { curated: 
     recipes: recipes.filter((recipe) => recipe.category === id),
   }));
   const server = category ? [] : offered;
-  if (server.length === 0 && sections.every((one) => one.cards.length + one.recipes.length === 0)) return <NoMatch onClear={onClear} />;
+  if (server.length === 0 && sections.every((one) => one.cards.length + one.recipes.length === 0))
+    return <NoMatch onClear={onClear} />;
   return (
     <>
       {server.length > 0 && (

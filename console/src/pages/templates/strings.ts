@@ -34,7 +34,7 @@ export const strings = {
   open: 'Open',
   build: 'Build',
   update: 'Update',
-  useOf: (name: string) => `Use ${name}`,
+  nameOfUse: (name: string) => `Use ${name}`,
   nameTaken: 'Another template has this name',
   licence: (text: string) => `Licence: ${text}`,
   about: (state: string, size: string) => [state, `about ${size}`].filter(Boolean).join(' · '),

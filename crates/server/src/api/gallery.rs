@@ -85,8 +85,8 @@ impl App {
         match found {
             Ok(Found::Building(..) | Found::Absent) => {
                 let text = format!(
-                    "Template {name:?} is being built on this server for the first time, which takes some minutes; try again, or follow it with \
-                     `cabana template get {name}`"
+                    "Template {name:?} is being built on this server for the first time, which takes some minutes; \
+                     try again, or follow it with `cabana template get {name}`"
                 );
                 ApiError::new(ErrorCode::TemplateNotReady, text).retry_after(RETRY_SECONDS)
             }

@@ -1,14 +1,25 @@
 //! What can be done with a server from inside its program while it runs.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use cabana_store::{Boot, BuildStatus, ProvidedTemplate};
 use cabana_types::{BuildId, Resources, Secret, TemplateId};
 use jiff::Timestamp;
 
+use super::Server;
 use crate::api::App;
 use crate::auth::FIRST_TEAM;
 use crate::error::Error;
+
+impl Server {
+    /// Puts this program into the template of the code interpreter.
+    #[must_use]
+    pub fn with_interpreter(self, program: Cow<'static, [u8]>) -> Self {
+        self.app.gallery.provide(program);
+        self
+    }
+}
 
 /// A template whose root filesystem is built outside of the server.
 #[derive(Debug, Clone)]
@@ -80,6 +91,6 @@ impl SignInLinks {
 }
 
 /// The team of the templates that the server provides.
-pub(super) fn first_team() -> cabana_types::TeamId {
+pub(crate) fn first_team() -> cabana_types::TeamId {
     FIRST_TEAM.parse().expect("the first team's id is a valid one")
 }

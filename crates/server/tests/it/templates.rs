@@ -42,7 +42,7 @@ fn a_template_is_found_by_its_names() {
 #[test]
 fn unknown_templates_are_refused_with_what_there_is() {
     let server = TestServer::start();
-    for name in ["code-interpreter-v1", "other/base", "aaaaaaaaaaaaaaaaaaaa"] {
+    for name in ["unknown-v1", "other/base", "aaaaaaaaaaaaaaaaaaaa"] {
         let message = server.post("/v2/sandboxes", json!({"templateID": name})).error(404, "template_not_found");
         assert!(message.contains("was not found; there are: base; build it with "), "{message}");
     }
@@ -71,4 +71,23 @@ fn a_build_that_waits_can_be_ended() {
     server.post(&path, json!({"fromTemplate": "base"})).error(409, "build_state_conflict");
     let unknown = "/v2/templates/web/builds/00000000-0000-4000-8000-000000000000";
     server.call("DELETE", unknown, None).error(404, "build_not_found");
+}
+
+#[test]
+fn curated_templates_are_listed_and_say_why_they_cannot_be_built() {
+    let server = TestServer::start();
+    let cards = server.get("/templates/gallery").is(200).json();
+    let redis = cards.as_array().expect("list").iter().find(|card| card["name"] == "redis").expect("redis");
+    assert_eq!((&redis["state"], &redis["ports"]), (&json!("absent"), &json!([6379])));
+    assert_eq!(&server.get("/templates/gallery/redis").is(200).json(), redis);
+    server.get("/templates/gallery/nothing").error(404, "template_not_found");
+    server.post("/templates/gallery/nothing", json!({})).error(404, "template_not_found");
+    // This server was not given the program.
+    let message = server.post("/templates/gallery/code-interpreter-v1", json!({})).error(400, "not_supported");
+    assert!(message.contains("does not contain cabana-interpreter"), "{message}");
+    server.post("/v2/sandboxes", json!({"templateID": "code-interpreter-v1"})).error(400, "not_supported");
+    // A namespace or a tag means a template of a team.
+    for name in ["default/redis", "redis:v1"] {
+        server.post("/v2/sandboxes", json!({"templateID": name})).error(404, "template_not_found");
+    }
 }
