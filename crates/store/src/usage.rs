@@ -77,7 +77,7 @@ impl Store {
         if let Some(subject) = &query.subject {
             sql.push(" and subject = ").push_bind(subject.clone());
         }
-        project::push_filter(&mut sql, query.projects.as_deref());
+        project::push_filter(&mut sql, "project", query.projects.as_deref());
         let places = places.join(", ");
         sql.push(format!(" group by {places} order by {places} limit ")).push_bind(query.limit);
         let rows = sql.build().fetch_all(self.reader()).await.map_err(|e| Error::query("add up usage", e))?;

@@ -8,8 +8,8 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use cabana_meter::{HOUR, hour_of};
 use cabana_store::{Interval, UsageGroup, UsageQuery, UsageRow};
+use cabana_types::UsageKind;
 use cabana_types::wire::{SandboxUsage, UsageEntry, UsageInterval, UsageReport};
-use cabana_types::{ProjectId, UsageKind};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use jiff::Timestamp;
 
@@ -66,7 +66,7 @@ pub(super) async fn usage(
             "The time is longer than {days} days; ask for less, or group by day and not by hour or sandbox"
         )));
     }
-    let projects = projects(&caller, query.text("project"))?;
+    let projects = app.projects_in(&caller, query.text("project"))?;
     let limit = MAX_ROWS;
     let asked = UsageQuery { team: caller.team.clone(), from, until, group, subject, projects, limit: limit + 1 };
     let mut rows = app.store.usage(&asked).await?;
@@ -109,10 +109,12 @@ pub(super) async fn sandbox_usage(
 ) -> Result<Json<SandboxUsage>, ApiError> {
     let limit = query.limit(100, MAX_INTERVALS)?;
     let found = app.store.sandbox(&id).await?;
-    let visible = |sandbox: &cabana_store::Sandbox| {
-        sandbox.team == caller.team && caller.project.as_ref().is_none_or(|project| *project == sandbox.project)
+    let visible = match &found {
+        Some(sandbox) => caller.reach.check(&sandbox.team, &sandbox.project).is_ok(),
+        // Its project is not known any more.
+        None => caller.reach.is_whole(),
     };
-    if !found.as_ref().is_none_or(visible) || (found.is_none() && caller.project.is_some()) {
+    if !visible {
         return Err(ApiError::no_sandbox(id.as_str()));
     }
     let mut intervals = app.store.intervals(&caller.team, id.as_str(), Timestamp::UNIX_EPOCH, limit + 1).await?;
@@ -143,21 +145,6 @@ pub(super) async fn sandbox_usage(
         intervals: intervals.into_iter().map(interval).collect(),
         truncated,
     }))
-}
-
-/// The projects that a caller asks for, among those that it may see.
-fn projects(caller: &Caller, asked: Option<&str>) -> Result<Option<Vec<ProjectId>>, ApiError> {
-    let asked = asked.map(|text| {
-        text.parse::<ProjectId>().map_err(|e| ApiError::invalid(format!("project: {e}, not {:?}", short(text))))
-    });
-    Ok(match (&caller.project, asked.transpose()?) {
-        (None, None) => None,
-        (None, Some(asked)) => Some(vec![asked]),
-        (Some(own), None) => Some(vec![own.clone()]),
-        (Some(own), Some(asked)) if *own == asked => Some(vec![asked]),
-        // As of one that does not exist.
-        (Some(_), Some(_)) => Some(vec![]),
-    })
 }
 
 fn group(names: &[&str]) -> Result<UsageGroup, ApiError> {

@@ -158,8 +158,8 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("GET", "/usage", one(UsageRead)),
     ("GET", "/sandboxes/{sandboxID}/usage", one(UsageRead)),
     ("GET", "/prices", one(UsageRead)),
-    ("GET", "/wallet", one(UsageRead)),
-    ("GET", "/wallet/entries", one(UsageRead)),
+    ("GET", "/wallet", whole(UsageRead)),
+    ("GET", "/wallet/entries", whole(UsageRead)),
     ("PUT", "/admin/prices", one(Admin)),
     ("POST", "/admin/teams/{teamID}/top-ups", one(Admin)),
     // Limits of all teams.
