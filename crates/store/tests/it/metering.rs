@@ -43,7 +43,7 @@ fn random_id(dice: &mut Dice) -> SandboxId {
 
 fn events_of(id: &SandboxId, order: Order, limit: u32) -> EventQuery {
     let (team, sandbox) = (team().id, Some(id.clone()));
-    EventQuery { team, sandbox, kinds: vec![], from: None, until: None, order, offset: 0, limit }
+    EventQuery { team, projects: None, sandbox, kinds: vec![], from: None, until: None, order, offset: 0, limit }
 }
 
 /// One transition that a sandbox's state allows, or a resize.
