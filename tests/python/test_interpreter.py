@@ -56,7 +56,7 @@ def test_values_streams_and_state(box):
     assert box.run_code("'it' + 'self'").text == "itself"
     seen = []
     done = box.run_code("import sys; print('a'); print('b', file=sys.stderr); 'c'", on_stdout=seen.append, on_stderr=seen.append)
-    assert [(message.line, message.error) for message in seen] == [("a\n", False), ("b\n", True)]
+    assert sorted((message.line, message.error) for message in seen) == [("a\n", False), ("b\n", True)]
     assert (done.logs.stdout, done.logs.stderr, done.text) == (["a\n"], ["b\n"], "c")
     assert json.loads(done.logs.to_json()) == {"stdout": ["a\n"], "stderr": ["b\n"]}
     shown = []
