@@ -70,7 +70,9 @@ def test_a_paused_sandbox_uses_no_cpu(sandboxes, server):
 def test_filesystem_pause_boots_again(sandboxes, api):
     sandbox = sandboxes()
     boot = sandbox.commands.run(BOOT).stdout
-    sandbox.commands.run("trap 'echo ended > ~/trap; exit' TERM; while :; do sleep 0.05; done", background=True, timeout=0)
+    handler = "trap 'echo ended > ~/trap; exit' TERM; touch ~/armed; while :; do sleep 0.05; done"
+    sandbox.commands.run(handler, background=True, timeout=0)
+    sandbox.commands.run("until [ -e ~/armed ]; do sleep 0.01; done")
     sandbox.files.write("kept", "content")
     assert sandbox.pause(mode="filesystem") is True
     assert api.get(f"/sandboxes/{sandbox.sandbox_id}").json["pauseMode"] == "filesystem"

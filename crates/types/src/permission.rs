@@ -106,7 +106,9 @@ impl Role {
 pub struct Permissions(u16);
 
 impl Permissions {
+    /// What somebody without a role or scope may do.
     pub const NONE: Self = Self(0);
+    /// What the server's own key may do.
     pub const ALL: Self = Self((1 << Permission::ALL.len()) - 1);
     /// What a key gets that names no scopes: all that E2B's keys can do. Changing people or the
     /// server, and reading the audit log, must be asked for.
@@ -198,7 +200,8 @@ mod tests {
     #[test]
     fn roles_give_what_the_documentation_says() {
         let list = |role: Role| role.permissions().to_string();
-        let everything = "sandboxes:read, sandboxes:write, tools, templates:read, templates:write, chats, services:publish, usage:read, keys";
+        let everything = "sandboxes:read, sandboxes:write, tools, templates:read, templates:write, chats, services:publish, \
+                          usage:read, keys";
         assert_eq!(list(Role::Owner), format!("{everything}, members, audit:read"));
         assert_eq!(list(Role::Admin), list(Role::Owner));
         assert_eq!(list(Role::Developer), everything);
