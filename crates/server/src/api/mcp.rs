@@ -89,7 +89,7 @@ pub(super) async fn mcp(
         Err(_) => Message::default(),
     };
     if let Some((tool, named)) = &message.calls {
-        trail.calls(tool, named.as_deref().or(sandbox.as_ref().map(SandboxId::as_str)));
+        trail.calls(tool, named.as_deref().or_else(|| sandbox.as_ref().map(SandboxId::as_str)));
     }
     if message.opens
         && let Some(id) = &sandbox

@@ -75,7 +75,7 @@ pub(super) async fn of_answer(response: Response) -> (Response, BTreeMap<String,
 
 fn in_answer(answer: &Value) -> BTreeMap<String, String> {
     let mut details = BTreeMap::new();
-    let items: &[Value] = answer.as_array().map_or(std::slice::from_ref(answer), Vec::as_slice);
+    let items: &[Value] = answer.as_array().map_or_else(|| std::slice::from_ref(answer), Vec::as_slice);
     for (field, name) in ANSWERED {
         let found: Vec<_> = items.iter().filter_map(|item| item[field].as_str()).take(MAX_IDS).map(plain).collect();
         if !found.is_empty() {

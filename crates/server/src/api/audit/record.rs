@@ -105,7 +105,7 @@ impl Pending {
         if act.target.is_none() && act.result == AuditResult::Ok {
             act.target = describe::made(&answered).cloned();
         }
-        act.target = notes.target.or(act.target.take());
+        act.target = notes.target.or_else(|| act.target.take());
         act.actor = notes.actor;
         act.team = match self.route.starts_with(ADMIN) {
             // What an operator does to a team, the team can see.
