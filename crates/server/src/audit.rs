@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use cabana_store::Store;
+use cabana_supervisor::{Restart, Supervisor};
 use cabana_types::audit::{Report, SERVER};
 use cabana_types::error::chain;
 use jiff::{SignedDuration, Timestamp};
@@ -15,8 +16,14 @@ pub const MIN_DAYS: u32 = 30;
 /// Time between two prunings.
 const EVERY: Duration = Duration::from_secs(24 * 3600);
 
+/// Keeps pruning the log, supervised.
+pub(crate) fn start(supervisor: &Supervisor, store: &Store, days: u32) {
+    let store = store.clone();
+    supervisor.restart("audit retention", Restart::forever(), move |stop| keep_pruning(store.clone(), days, stop));
+}
+
 /// Prunes the log once a day; 0 days: never.
-pub(crate) async fn keep_pruning(store: Store, days: u32, stop: CancellationToken) {
+async fn keep_pruning(store: Store, days: u32, stop: CancellationToken) {
     let mut tick = tokio::time::interval(EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

@@ -24,7 +24,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{self, App};
 use crate::assets::{Assets, NoAssets};
-use crate::audit::keep_pruning;
 use crate::auth::{KeyRates, Keys};
 use crate::builds::Builds;
 use crate::chats::Chats;
@@ -251,8 +250,7 @@ impl Server {
         let edge = Edge::new(directory, app.domain.clone(), lifecycle).with_disk_used(disk_used(&app.lifecycle));
         let known = Arc::clone(&app);
         let edge = edge.with_keys(Arc::new(move |text| known.keys.is_key(text)));
-        let previews = AppPreviews::new(Arc::clone(&app), Arc::clone(&assets));
-        let edge = edge.with_previews(Arc::new(previews));
+        let edge = edge.with_previews(Arc::new(AppPreviews::new(Arc::clone(&app), Arc::clone(&assets))));
         let edge = match address.ip().is_loopback() && tls.is_none() {
             true => edge.with_names(&hosts),
             false => edge.with_names_at(api::GUARDED_PATHS, &hosts),
@@ -269,8 +267,7 @@ impl Server {
             let app = Arc::clone(&expiring);
             async move { app.grants.expire(stop).await }
         });
-        let (store, days) = (app.store.clone(), app.audit_days);
-        key_uses.restart("audit retention", Restart::forever(), move |stop| keep_pruning(store.clone(), days, stop));
+        crate::audit::start(&key_uses, &app.store, app.audit_days);
         let blobs = Arc::clone(&app.blobs);
         key_uses.restart("files of chats", Restart::forever(), move |stop| Arc::clone(&blobs).keep_sweeping(stop));
         let rater = Rater::new(app.store.clone());

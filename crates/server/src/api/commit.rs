@@ -21,7 +21,8 @@ use crate::error::ApiError;
 use crate::lifecycle::Lifecycle;
 
 /// Make a template from a sandbox, which keeps running: its current disk merged with its template. Responds when the template is ready.
-#[utoipa::path(post, path = "/sandboxes/{sandboxID}/commit", operation_id = "commit_sandbox", tag = "builds", request_body = Option<CommitRequest>,
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/commit", operation_id = "commit_sandbox",
+    tag = "builds", request_body = Option<CommitRequest>,
     params(("sandboxID" = String, Path, description = "Its id")),
     responses((status = 201, description = "The template", body = Template)))]
 pub(super) async fn commit(

@@ -18,7 +18,8 @@ use crate::error::ApiError;
 use crate::lifecycle::Pause;
 
 /// Pause a sandbox with its processes and memory, or with `memory: false` only its disk.
-#[utoipa::path(post, path = "/sandboxes/{sandboxID}/pause", operation_id = "pause_sandbox", tag = "sandboxes", request_body = Option<PauseRequest>,
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/pause", operation_id = "pause_sandbox",
+    tag = "sandboxes", request_body = Option<PauseRequest>,
     params(("sandboxID" = String, Path, description = "Its id")),
     responses((status = 204, description = "It is paused"),
         (status = 409, description = "It is already paused", body = cabana_types::wire::ErrorBody)))]
@@ -53,7 +54,8 @@ pub(super) async fn recover(
 }
 
 /// Move a sandbox's disk to cold storage; resuming the sandbox restores it. With `recycle`, only the marked paths are kept.
-#[utoipa::path(post, path = "/sandboxes/{sandboxID}/archive", operation_id = "archive_sandbox", tag = "sandboxes", request_body = Option<ArchiveRequest>,
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/archive", operation_id = "archive_sandbox",
+    tag = "sandboxes", request_body = Option<ArchiveRequest>,
     params(("sandboxID" = String, Path, description = "Its id")),
     responses((status = 204, description = "It is archived")))]
 pub(super) async fn archive(
@@ -69,7 +71,8 @@ pub(super) async fn archive(
 }
 
 /// Change the resources of a sandbox: at once if it is running, otherwise when it is resumed. Its disk can only grow.
-#[utoipa::path(post, path = "/sandboxes/{sandboxID}/resize", operation_id = "resize_sandbox", tag = "sandboxes", request_body = ResizeRequest,
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/resize", operation_id = "resize_sandbox",
+    tag = "sandboxes", request_body = ResizeRequest,
     params(("sandboxID" = String, Path, description = "Its id")),
     responses((status = 200, description = "The new resources", body = ListedSandbox)))]
 pub(super) async fn resize(
@@ -96,7 +99,8 @@ pub(super) async fn resize(
 }
 
 /// Add memory to a sandbox, as Novita's clients do.
-#[utoipa::path(post, path = "/sandboxes/{sandboxID}/hotplug-memory", operation_id = "hotplug_memory", tag = "sandboxes", request_body = HotplugRequest,
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/hotplug-memory", operation_id = "hotplug_memory",
+    tag = "sandboxes", request_body = HotplugRequest,
     params(("sandboxID" = String, Path, description = "Its id")),
     responses((status = 200, description = "The new resources", body = ListedSandbox)))]
 pub(super) async fn hotplug_memory(

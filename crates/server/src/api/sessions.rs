@@ -38,7 +38,8 @@ pub(super) fn public_routes() -> OpenApiRouter<Arc<App>> {
 }
 
 /// Sign in with the code of a link that `cabana login` printed. It is valid once, for ten minutes.
-#[utoipa::path(post, path = "/auth/welcome", operation_id = "sign_in_by_link", tag = "sessions", security(()), request_body = WelcomeRequest,
+#[utoipa::path(post, path = "/auth/welcome", operation_id = "sign_in_by_link",
+    tag = "sessions", security(()), request_body = WelcomeRequest,
     responses((status = 200, description = "Signed in; the session is in the cookie", body = SessionInfo)))]
 pub(super) async fn welcome(State(app): State<Arc<App>>, request: Request<Body>) -> Result<Response, ApiError> {
     let trail = Trail::of(&request);

@@ -27,7 +27,8 @@ use crate::lifecycle::CreateRequest;
 const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-next-token");
 
 /// Fork a sandbox: create new ones, each with a copy of its disk.
-#[utoipa::path(post, path = "/sandboxes/{sandboxID}/fork", operation_id = "fork_sandbox", tag = "snapshots", request_body = Option<ForkRequest>,
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/fork", operation_id = "fork_sandbox",
+    tag = "snapshots", request_body = Option<ForkRequest>,
     params(("sandboxID" = String, Path, description = "Its id")),
     responses((status = 201, description = "The result for each", body = Vec<ForkResult>)))]
 pub(super) async fn fork(
@@ -41,7 +42,8 @@ pub(super) async fn fork(
 }
 
 /// Clone a sandbox, as Novita's clients do.
-#[utoipa::path(post, path = "/sandboxes/{sandboxID}/clone", operation_id = "clone_sandbox", tag = "snapshots", request_body = Option<CloneRequest>,
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/clone", operation_id = "clone_sandbox",
+    tag = "snapshots", request_body = Option<CloneRequest>,
     params(("sandboxID" = String, Path, description = "Its id")),
     responses((status = 201, description = "The clones", body = Clones)))]
 pub(super) async fn clone(

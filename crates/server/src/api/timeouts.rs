@@ -36,7 +36,8 @@ pub(super) async fn set_timeout(
 }
 
 /// Extend the timeout of a sandbox to at least a number of seconds from now.
-#[utoipa::path(post, path = "/sandboxes/{sandboxID}/refreshes", operation_id = "refresh_sandbox", tag = "sandboxes", request_body = Option<RefreshRequest>,
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/refreshes", operation_id = "refresh_sandbox",
+    tag = "sandboxes", request_body = Option<RefreshRequest>,
     params(("sandboxID" = String, Path, description = "Its id")),
     responses((status = 204, description = "The timeout is extended")))]
 pub(super) async fn refresh(
@@ -55,7 +56,8 @@ pub(super) async fn refresh(
 }
 
 /// Connect to a sandbox: get its access token, extend its timeout, and resume it if it is paused.
-#[utoipa::path(post, path = "/v2/sandboxes/{sandboxID}/connect", operation_id = "connect_sandbox", tag = "sandboxes", request_body = Option<ConnectRequest>,
+#[utoipa::path(post, path = "/v2/sandboxes/{sandboxID}/connect", operation_id = "connect_sandbox",
+    tag = "sandboxes", request_body = Option<ConnectRequest>,
     params(("sandboxID" = String, Path, description = "Its id")),
     responses(
         (status = 200, description = "It was running", body = Sandbox),
@@ -75,7 +77,8 @@ pub(super) async fn connect(
 }
 
 /// Connect to a sandbox, as older clients do: the timeout is required.
-#[utoipa::path(post, path = "/sandboxes/{sandboxID}/connect", operation_id = "connect_sandbox_v1", tag = "sandboxes", request_body = ConnectRequest,
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/connect", operation_id = "connect_sandbox_v1",
+    tag = "sandboxes", request_body = ConnectRequest,
     params(("sandboxID" = String, Path, description = "Its id")),
     responses(
         (status = 200, description = "It was running", body = Sandbox),
@@ -92,7 +95,8 @@ pub(super) async fn connect_v1(
 }
 
 /// Resume a sandbox, as the oldest clients do.
-#[utoipa::path(post, path = "/sandboxes/{sandboxID}/resume", operation_id = "resume_sandbox", tag = "sandboxes", request_body = Option<ConnectRequest>,
+#[utoipa::path(post, path = "/sandboxes/{sandboxID}/resume", operation_id = "resume_sandbox",
+    tag = "sandboxes", request_body = Option<ConnectRequest>,
     params(("sandboxID" = String, Path, description = "Its id")),
     responses(
         (status = 201, description = "It is resumed", body = Sandbox),

@@ -9,6 +9,7 @@ use crate::tenants::{BODY, Owned, as_other, parameters, with_another_team};
 /// Bodies for routes that name resources in their body, or make new ones. `TEMPLATE` stands for a template of the first
 /// team.
 const CASES: &[(&str, &str, &str)] = &[
+    ("POST", "/admin/audit/prune", r#"{"before": "2020-01-01T00:00:00Z"}"#),
     ("POST", "/agents", r#"{"name": "theirs"}"#),
     ("POST", "/api-keys", r#"{"name": "theirs"}"#),
     ("POST", "/attachments", "{}"),

@@ -216,6 +216,7 @@ impl Owned {
             "callID" => (clone(&[CALL]), 404, "sandbox_not_found"),
             "turnID" => (clone(&["turn_aaaaaaaaaaaaaaaaaaaa"]), 404, "chat_not_found"),
             "pid" => (clone(&["812"]), 404, "sandbox_not_found"),
+            "shareID" => (clone(&["grt_00000000000000000000"]), 404, "chat_not_found"),
             "name" => (clone(&[TOOL]), 404, "sandbox_not_found"),
             "buildID" => (clone(&[&self.build.build]), 404, "template_not_found"),
             "hash" => (clone(&["abc"]), 404, "template_not_found"),
