@@ -827,8 +827,8 @@ export interface LimitChanges {
 }
 
 /**
- * Where a limit comes from: the project's or the team's own limits, its plan, or the server's configuration.
- * `none`: there is no limit.
+ * Where a limit comes from: the project's or team's own limits, its plan, or the server's. `none`: there is no
+ * limit.
  */
 export type LimitSource = 'project' | 'team' | 'plan' | 'server' | 'none';
 
@@ -1326,8 +1326,8 @@ export interface NewTemplate {
   /** `alias` or `alias:tag`. */
   name?: string;
   /**
-   * Project of the template if it is created: an id, or `default`. Without it, the project of the API key, else the
-   * team's default project (Cabana).
+   * Project of the template if it is created: an id, or `default`. Without it, that of the API key, else the
+   * default one (Cabana).
    */
   projectId?: string | null;
   /** Tags that the build gets when it is ready; `default` if neither this nor the name has one. */

@@ -67,13 +67,13 @@ pub(super) async fn delete_template(
     Extension(caller): Extension<Caller>,
     PathName(text): PathName,
 ) -> Result<StatusCode, ApiError> {
-    if let Some(snapshot) = app.find_snapshot(&caller.reach, &text).await?
-        && caller.reach.check(&snapshot.team, &snapshot.project).map_err(|refused| refused.or(|| no_template(&text)))?
-            == ()
-        && app.lifecycle.delete_snapshot(&snapshot.id).await?
-    {
-        app.builds.forget_disk(&snapshot.id).await;
-        return Ok(StatusCode::NO_CONTENT);
+    if let Some(snapshot) = app.find_snapshot(&caller.reach, &text).await? {
+        let refused = caller.reach.check(&snapshot.team, &snapshot.project);
+        refused.map_err(|refused| refused.or(|| no_template(&text)))?;
+        if app.lifecycle.delete_snapshot(&snapshot.id).await? {
+            app.builds.forget_disk(&snapshot.id).await;
+            return Ok(StatusCode::NO_CONTENT);
+        }
     }
     let template = app.find_changeable_template(&caller.reach, &text).await?;
     if parse(&text.to_ascii_lowercase()).and_then(|name| name.tag.map(|tag| tag != DEFAULT_TAG)) == Some(true) {
