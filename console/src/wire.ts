@@ -1,5 +1,12 @@
 // Written by `npm run wire` from openapi/cabana.json. Do not edit.
 
+/** Body of `POST /auth/invitation/accept`. Without a name and password: as the person who is signed in. */
+export interface AcceptInvitation {
+  code: Secret;
+  name?: string | null;
+  password?: Secret | null;
+}
+
 /** Who may see a service. */
 export type Access = 'private' | 'link' | 'public';
 
@@ -173,9 +180,6 @@ export interface AutoResume {
   /** Whether it does. */
   enabled: boolean;
 }
-
-/** Whether use costs money: `off`, or `postpaid` (what teams owe is written down). */
-export type BillingMode = 'off' | 'postpaid';
 
 /** One build of a template: a UUID in lower case. */
 export type BuildId = string;
@@ -453,6 +457,11 @@ export interface CompletionRequest {
   tools?: (Record<string, unknown>)[] | null;
 }
 
+/** Body of `POST /auth/confirm`. */
+export interface Confirmation {
+  password: Secret;
+}
+
 /**
  * Body of connect. Beyond the timeout, clients may name options of a resumed sandbox; one that runs must have them
  * already.
@@ -473,41 +482,6 @@ export interface ConnectRequest {
 
 /** What asked for a sandbox. */
 export type CreatorKind = 'key' | 'user' | 'system';
-
-/** A curated template, and what there is of it on this server. */
-export interface CuratedTemplate {
-  buildID?: BuildId | null;
-  /** `Agents`, `Data` or `Languages`. */
-  category: string;
-  /** Virtual CPUs of its sandboxes. */
-  cpuCount: number;
-  /** What is in it. */
-  description: string;
-  /** Its Dockerfile. */
-  dockerfile: string;
-  /** Licences of what is in it. */
-  licence: string;
-  /** Memory of its sandboxes, MiB. */
-  memoryMB: number;
-  /** Why the newest build failed. */
-  message?: string | null;
-  /** Its name, which sandboxes are created with. */
-  name: string;
-  /** Ports that its start command serves. */
-  ports: number[];
-  /** What it adds to `base`, MiB, about. */
-  sizeMB: number;
-  /**
-   * `absent` (the first use builds it), `building`, `ready`, `outdated` (usable; another build has changes),
-   * `failed`, or `taken` (another template has its name).
-   */
-  state: string;
-  templateID?: TemplateId | null;
-  /** Its title. */
-  title: string;
-  /** Pinned versions, by package. */
-  versions: Record<string, string>;
-}
 
 /** Answer of `DELETE /secrets/{secretID}` to Novita's clients. */
 export interface DeletedSecret {
@@ -564,9 +538,6 @@ export interface DoctorReport {
 /** Result of a check. */
 export type DoctorState = 'ok' | 'warning' | 'failed';
 
-/** What changed a wallet. */
-export type EntryKind = 'usage' | 'top_up' | 'correction';
-
 /** Body of every error answer. */
 export interface ErrorBody {
   /** The HTTP status. */
@@ -581,6 +552,17 @@ export interface ErrorBody {
 export type ErrorCode =
   | 'unauthorized'
   | 'invalid_code'
+  | 'wrong_password'
+  | 'sign_in_again'
+  | 'user_not_found'
+  | 'account_conflict'
+  | 'last_admin'
+  | 'member_not_found'
+  | 'last_owner'
+  | 'invitation_not_found'
+  | 'invitation_invalid'
+  | 'team_conflict'
+  | 'project_conflict'
   | 'session_not_found'
   | 'forbidden'
   | 'invalid_request'
@@ -754,6 +736,38 @@ export interface HotplugRequest {
   requested_size_mib?: number | null;
 }
 
+/** An invitation that can still be accepted. */
+export interface Invitation {
+  createdAt: string;
+  /** Who made it: a person or a key. */
+  creatorID: string;
+  email: string;
+  expiresAt: string;
+  id: InvitationId;
+  projectId?: ProjectId | null;
+  role: Role;
+}
+
+/** Body of `POST /auth/invitation`. */
+export interface InvitationCode {
+  /** What follows `#` in the link. */
+  code: Secret;
+}
+
+/** An invitation: `inv_` and 20 characters. */
+export type InvitationId = string;
+
+/** What somebody who has the link of an invitation sees. */
+export interface InvitationInfo {
+  email: string;
+  expiresAt: string;
+  /** Whether there is an account with the email, which has to sign in first. */
+  hasAccount: boolean;
+  role: Role;
+  /** Name of the team. */
+  team: string;
+}
+
 /** An isolation backend of a server, and what it offers. */
 export interface IsolationStatus {
   /** Their memory can be written to disk. */
@@ -813,10 +827,10 @@ export interface LimitChanges {
 }
 
 /**
- * Where a limit comes from: the team's own limits, its plan, or the server's configuration. `none`: there is no
+ * Where a limit comes from: the project's or team's own limits, its plan, or the server's. `none`: there is no
  * limit.
  */
-export type LimitSource = 'team' | 'plan' | 'server' | 'none';
+export type LimitSource = 'project' | 'team' | 'plan' | 'server' | 'none';
 
 /** A sandbox as listings show it. */
 export interface ListedSandbox {
@@ -910,6 +924,19 @@ export interface MadeDirectory {
   path: string;
 }
 
+/** An invitation with its link, which is shown only once. */
+export type MadeInvitation = Invitation & {
+  /** The link to hand over. */
+  url: Secret;
+};
+
+/** A team that an operator made. */
+export interface MadeTeam {
+  /** For the owner; shown only once. */
+  invitation: MadeInvitation;
+  team: TeamOverview;
+}
+
 /** The largest value of a team's metric. */
 export interface MaxTeamMetric {
   /** When it was reached. */
@@ -918,6 +945,24 @@ export interface MaxTeamMetric {
   timestampUnix: number;
   /** The value. */
   value: number;
+}
+
+/** A member of a team or project. */
+export interface Member {
+  /** Whether the person can sign in. */
+  disabled: boolean;
+  /** When they came to the team. */
+  joinedAt?: string | null;
+  /** Keys of the team that they made. They stay when the person goes. */
+  keys: number;
+  lastSeenAt?: string | null;
+  role: Role;
+  user: Person;
+}
+
+/** Body of `PATCH /teams/{teamID}/members/{userID}` and `PUT /projects/{projectID}/members/{userID}`. */
+export interface MemberRole {
+  role: Role;
 }
 
 /** A message. */
@@ -1125,6 +1170,17 @@ export interface NewDirectory {
   path: string;
 }
 
+/** Body of `POST /teams/{teamID}/invitations`. */
+export interface NewInvitation {
+  /** Whom it is for: only an account with this email can accept it. */
+  email: string;
+  /** Hours until it expires, 1 to 720; 168 by default. */
+  expiresInHours?: number | null;
+  /** A project to be added to as well. */
+  projectId?: string | null;
+  role: Role;
+}
+
 /** Body of `POST /chats/{id}/messages`. */
 export interface NewMessage {
   attachments?: AttachmentId[] | null;
@@ -1148,6 +1204,13 @@ export interface NewModelProvider {
   models?: string[];
   /** The first part of its models' names. */
   name: string;
+}
+
+/** Body of `PUT /auth/password`. */
+export interface NewPassword {
+  currentPassword?: Secret | null;
+  /** 10 to 200 characters. */
+  password: Secret;
 }
 
 /**
@@ -1263,8 +1326,8 @@ export interface NewTemplate {
   /** `alias` or `alias:tag`. */
   name?: string;
   /**
-   * Project of the template if it is created: an id, or `default`. Without it, the project of the API key, else the
-   * team's default project (Cabana).
+   * Project of the template if it is created: an id, or `default`. Without it, that of the API key, else the
+   * default one (Cabana).
    */
   projectId?: string | null;
   /** Tags that the build gets when it is ready; `default` if neither this nor the name has one. */
@@ -1307,6 +1370,13 @@ export interface OpenedService {
   origin: string;
   /** For a person who is signed in: valid once, for a minute. With an API key: the service's own address. */
   url: string;
+}
+
+/** A team of a person. */
+export interface OwnTeam {
+  id: TeamId;
+  name: string;
+  role: Role;
 }
 
 /** A piece of a message. */
@@ -1367,8 +1437,18 @@ export type Permission =
 export interface Person {
   /** Whether they may change the server itself. */
   admin: boolean;
+  /** The first admin has none until they choose one. */
+  email?: string | null;
+  /** Whether they have a password. */
+  hasPassword?: boolean;
   id: UserId;
   name: string;
+}
+
+/** Body of `PATCH /auth/user`. What is omitted stays. */
+export interface PersonUpdate {
+  email?: string | null;
+  name?: string | null;
 }
 
 /** A plan: limits under a name, for any number of teams. */
@@ -1392,35 +1472,31 @@ export interface PlanSettings {
   name?: string | null;
 }
 
-/** A price. */
-export interface Price {
-  /** It holds from then until the next price of the kind. */
-  effectiveFrom: string;
-  kind: UsageKind;
-  /** Millionths of the currency. */
-  micros: number;
-  /** What it is for, such as `vCPU-hour`. */
-  unit: string;
-}
-
-/** Prices to set. What was used before keeps its price. */
-export interface PriceChanges {
-  /** Not in the past; now by default. */
-  effectiveFrom?: string | null;
-  /** Millionths of the currency for a vCPU-hour or a GiB-hour, by kind. */
-  prices: Record<string, number>;
-}
-
-/** What resources cost; the prices of models are those of the models. */
-export interface PriceList {
-  billing: BillingMode;
-  currency: string;
-  /** Past, present and future ones, the earliest first. */
-  prices: Price[];
+/** A project. */
+export interface Project {
+  createdAt: string;
+  id: ProjectId;
+  /** Whether it is the one that every team has, in which everybody works with their role in the team. */
+  isDefault: boolean;
+  name: string;
+  role?: Role | null;
 }
 
 /** A project of a team: `prj_` and 20 characters, or the id of the team for its default project. */
 export type ProjectId = string;
+
+/** Body of `POST /projects` and `PATCH /projects/{projectID}`. */
+export interface ProjectName {
+  /** Unique in the team. */
+  name: string;
+}
+
+/** What a project uses and may use. */
+export interface ProjectQuotas {
+  projectId: ProjectId;
+  /** One per kind that a project can have a limit of. What the team may use holds besides. */
+  quotas: QuotaState[];
+}
 
 /** How a sandbox tried to connect. */
 export type Protocol = 'tcp' | 'udp' | 'other' | 'dns';
@@ -1437,6 +1513,7 @@ export interface Quota {
 export interface QuotaExceeded {
   kind: QuotaKind;
   limit: number;
+  projectId?: ProjectId | null;
   /** What the team uses. */
   used: number;
   /** Who uses most of it; at most five. */
@@ -1573,8 +1650,8 @@ export interface Restored {
   removedMessages: number;
 }
 
-/** Who wrote a message. */
-export type Role = 'user' | 'assistant';
+/** The role of a person in a team. */
+export type Role = 'owner' | 'admin' | 'developer' | 'billing' | 'viewer';
 
 /** A sandbox as create and connect answer it. */
 export interface Sandbox {
@@ -1710,21 +1787,6 @@ export type SandboxRole = 'code' | 'browser' | 'desktop';
 /** State of a sandbox as clients know it. */
 export type SandboxState = 'running' | 'paused';
 
-/** What a sandbox used. */
-export interface SandboxUsage {
-  billing: BillingMode;
-  currency: string;
-  /** When it used how much, newest first. */
-  intervals: UsageInterval[];
-  /** What was used until then is in `totals`. */
-  ratedUntil: string;
-  sandboxId: string;
-  /** Its whole life, one per kind. */
-  totals: UsageEntry[];
-  /** Whether there are older intervals than these. */
-  truncated: boolean;
-}
-
 /** Answer of `GET /sandboxes/metrics`. */
 export interface SandboxesMetrics {
   /** By sandbox id; those that are not up are left out. */
@@ -1820,6 +1882,16 @@ export interface ServerStatus {
   version: string;
 }
 
+/** A person as operators see them. */
+export type ServerUser = Person & {
+  createdAt: string;
+  disabled: boolean;
+  lastSeenAt?: string | null;
+  /** Whether they sign in with OIDC. */
+  oidc: boolean;
+  teams: OwnTeam[];
+};
+
 /** A service. */
 export interface Service {
   access: Access;
@@ -1899,10 +1971,19 @@ export type SessionId = string;
 
 /** Who is signed in. */
 export interface SessionInfo {
+  /** Whether it was signed in with an API key: it may do what the key may. */
+  byKey?: boolean;
   createdAt: string;
   expiresAt: string;
   id: SessionId;
+  /** Whether this server lets everybody make teams. */
+  mayMakeTeams?: boolean;
+  /** What the session may do in the team, and with the server. */
+  permissions?: Permission[];
+  role?: Role | null;
   team: SessionTeam;
+  /** All teams of the person. */
+  teams?: OwnTeam[];
   user: Person;
 }
 
@@ -1910,6 +1991,12 @@ export interface SessionInfo {
 export interface SessionTeam {
   id: TeamId;
   name: string;
+}
+
+/** Body of `PUT /auth/session`. */
+export interface SessionUpdate {
+  /** One of the person's teams. */
+  teamId: TeamId;
 }
 
 /** A one-time code for signing in. */
@@ -1920,10 +2007,19 @@ export interface SignInCode {
   url: Secret;
 }
 
+/** How people can sign in. */
+export interface SignInMethods {
+  /** What the OIDC provider is called, if there is one. */
+  oidc?: string | null;
+  /** Whether with email and password. */
+  password: boolean;
+}
+
 /** Body of `POST /auth/sign-in`. */
 export interface SignInRequest {
-  /** An API key of this server. */
-  apiKey: Secret;
+  apiKey?: Secret | null;
+  email?: string | null;
+  password?: Secret | null;
 }
 
 /** A snapshot. */
@@ -2065,12 +2161,20 @@ export interface TagGroupPage {
 export interface Team {
   /** The key that was sent with the request: others are not kept. */
   apiKey: Secret;
-  /** Always true: a key belongs to one team. */
+  /** Whether it is the one that requests are for that name none. A key belongs to one team. */
   isDefault: boolean;
   /** Its name. */
   name: string;
+  role?: Role | null;
   /** Its id. */
   teamID: string;
+}
+
+/** Body of `POST /admin/teams`. */
+export interface TeamForOthers {
+  name: string;
+  /** Email of its owner, who gets an invitation. */
+  owner: string;
 }
 
 /** A team, the owner of sandboxes, keys and templates. */
@@ -2086,6 +2190,23 @@ export interface TeamMetric {
   timestamp: string;
   /** The same, in seconds since 1970. */
   timestampUnix: number;
+}
+
+/** Body of `POST /teams` and `PATCH /teams/{teamID}`. */
+export interface TeamName {
+  /** 1 to 40 characters of `a-z`, `0-9` and `-`: it is also the namespace of the team's templates. */
+  name: string;
+}
+
+/** A team as operators see it: nothing of what is in it. */
+export interface TeamOverview {
+  createdAt: string;
+  id: TeamId;
+  members: number;
+  name: string;
+  plan: string;
+  /** Sandboxes that have not ended. */
+  sandboxes: number;
 }
 
 /** What a team uses and may use. */
@@ -2356,17 +2477,6 @@ export interface ToolResult {
 /** Whether a call succeeded. */
 export type ToolStatus = 'success' | 'error';
 
-/** Money that came in. */
-export interface TopUp {
-  /** Millionths of the currency. */
-  amountMicros: number;
-  /** Must be that of the server. */
-  currency: string;
-  memo?: string | null;
-  /** What it stands for, such as the number of a payment: repeating it changes nothing. */
-  reference: string;
-}
-
 /** A turn: a message of a person, and everything the model does until it has answered. */
 export interface Turn {
   chatId: ChatId;
@@ -2437,68 +2547,22 @@ export interface Usage {
   outputTokens: number;
 }
 
-/** A sum. Amounts of different kinds are never added; what the sum is not grouped by is left out. */
-export interface UsageEntry {
-  /** The exact amount, as a decimal number. */
-  amount: string;
-  /** Millionths of the currency. */
-  costMicros: number;
-  kind: UsageKind;
-  /** The model; empty for what is no use of a model. */
-  model?: string | null;
-  /** The beginning of the hour or the day (UTC). */
-  period?: string | null;
-  projectId?: string | null;
-  subjectId?: string | null;
-  subjectKind?: UsageSubject | null;
-  /** What the amount is in. */
-  unit: string;
-}
-
-/** A time in which a sandbox used the same quantity. */
-export interface UsageInterval {
-  /** `null`: it goes on. */
-  closedAt: string | null;
-  id: number;
-  kind: UsageKind;
-  openedAt: string;
-  /** vCPUs or MiB. */
-  quantity: number;
-}
-
-/** What is metered. Times are in the unit of the kind times seconds. */
-export type UsageKind =
-  | 'vcpu'
-  | 'memory_mib'
-  | 'paused_memory_mib'
-  | 'disk_mib'
-  | 'cold_mib'
-  | 'model_calls'
-  | 'input_tokens'
-  | 'cached_tokens'
-  | 'output_tokens';
-
-/** What a team used in a time. */
-export interface UsageReport {
-  billing: BillingMode;
-  /** The currency of all costs. */
-  currency: string;
-  /** The beginning of the first hour. */
-  from: string;
-  /** What was used until then is in it. */
-  ratedUntil: string;
-  rows: UsageEntry[];
-  /** The end of the last hour. */
-  to: string;
-  /** Whether there are more rows than these; ask for a shorter time, or group by less. */
-  truncated: boolean;
-}
-
-/** What used it. */
-export type UsageSubject = 'sandbox' | 'snapshot' | 'chat';
-
 /** A person who signs in: `usr_` and 20 characters. */
 export type UserId = string;
+
+/** A page of people. */
+export interface UserPage {
+  nextCursor?: UserId | null;
+  users: ServerUser[];
+}
+
+/** Body of `PATCH /admin/users/{userID}`. What is omitted stays. */
+export interface UserUpdate {
+  /** Whether they may change the server itself. */
+  admin?: boolean | null;
+  /** Whether they may not sign in. Their sessions end at once. */
+  disabled?: boolean | null;
+}
 
 /** The size of a page's frame, in CSS pixels. */
 export interface Viewport {
@@ -2506,37 +2570,6 @@ export interface Viewport {
   dpr?: number | null;
   height: number;
   width: number;
-}
-
-/** An entry of the ledger: an amount that moved between the wallet and an account. */
-export interface WalletEntry {
-  /** The other side. */
-  account: string;
-  /** What came in; negative: what went out. */
-  amountMicros: number;
-  at: string;
-  balanceMicros: number;
-  kind: EntryKind;
-  memo?: string | null;
-  reference: string;
-  seq: number;
-}
-
-/** Entries of a team's ledger. */
-export interface WalletEntryPage {
-  /** Newest first. */
-  entries: WalletEntry[];
-  /** `before` for the next page; `null`: there is none. */
-  next: number | null;
-}
-
-/** A team's wallet. */
-export interface WalletInfo {
-  /** Millionths of the currency; negative: what the team owes. */
-  balanceMicros: number;
-  billing: BillingMode;
-  currency: string;
-  teamID: string;
 }
 
 /** A webhook, without its secret. */

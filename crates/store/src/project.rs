@@ -1,6 +1,6 @@
 //! Projects: the parts of a team to which sandboxes, templates, snapshots and chats belong.
 
-use cabana_types::{ProjectId, Role, TeamId, UserId};
+use cabana_types::{ProjectId, Role, TeamId, TemplateId, UserId};
 use jiff::Timestamp;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
@@ -210,6 +210,16 @@ pub(crate) async fn insert(connection: &mut SqliteConnection, project: &Project)
         .await
         .map_err(|e| Error::query("write a project", e))?;
     Ok(())
+}
+
+/// The project of a template.
+pub(crate) async fn of_template(connection: &mut SqliteConnection, id: &TemplateId) -> Result<ProjectId, Error> {
+    let project: Option<String> = sqlx::query_scalar("select project from templates where id = $1")
+        .bind(id.as_str())
+        .fetch_optional(connection)
+        .await
+        .map_err(|e| Error::query("find the project of a template", e))?;
+    Ok(project.ok_or_else(|| Error::NoTemplate(id.clone()))?.parse()?)
 }
 
 /// Adds a condition to a query: a column is one of some projects. Nothing for `None`, which is all.

@@ -265,16 +265,6 @@ pub(crate) async fn by_own_alias(
     Ok(known.map(|id| id.parse()).transpose()?)
 }
 
-/// The project of a template.
-pub(crate) async fn project(connection: &mut SqliteConnection, id: &TemplateId) -> Result<ProjectId, Error> {
-    let project: Option<String> = sqlx::query_scalar("select project from templates where id = $1")
-        .bind(id.as_str())
-        .fetch_optional(connection)
-        .await
-        .map_err(|e| Error::query("find the project of a template", e))?;
-    Ok(project.ok_or_else(|| Error::NoTemplate(id.clone()))?.parse()?)
-}
-
 /// Inserts a template without a build.
 pub(crate) async fn insert(
     connection: &mut SqliteConnection,

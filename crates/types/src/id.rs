@@ -108,6 +108,18 @@ macro_rules! id {
     };
 }
 
+/// Ids that are a prefix and 20 random characters.
+macro_rules! random_id {
+    ($name:ident, $prefix:literal) => {
+        impl $name {
+            /// Makes an id from random bytes.
+            pub fn from_random(random: [u8; 20]) -> Self {
+                Self(format!(concat!($prefix, "{}"), spell(random)))
+            }
+        }
+    };
+}
+
 id!(
     /// A sandbox: `i` and 20 characters. It is part of host names (`port-id.domain`), so it contains no `-`.
     SandboxId, "sandbox id", "1 to 32 characters of a-z and 0-9",
@@ -153,24 +165,14 @@ impl ProjectId {
         !self.0.starts_with("prj_")
     }
 }
-impl TeamId {
-    /// Makes an id from random bytes.
-    pub fn from_random(random: [u8; 20]) -> Self {
-        Self(format!("team-{}", spell(random)))
-    }
-}
+random_id!(TeamId, "team-");
 id!(
     /// An invitation: `inv_` and 20 characters.
     InvitationId, "invitation id", "inv_ and 20 characters of a-z and 0-9",
     |t| t.strip_prefix("inv_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
 );
 
-impl InvitationId {
-    /// Makes an id from random bytes.
-    pub fn from_random(random: [u8; 20]) -> Self {
-        Self(format!("inv_{}", spell(random)))
-    }
-}
+random_id!(InvitationId, "inv_");
 id!(
     /// Public id of an API key (never the key itself).
     KeyId, "key id", "a lower-case UUID",
@@ -204,12 +206,7 @@ id!(
     |t| t.strip_prefix("call_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
 );
 
-impl CallId {
-    /// Makes an id from random bytes.
-    pub fn from_random(random: [u8; 20]) -> Self {
-        Self(format!("call_{}", spell(random)))
-    }
-}
+random_id!(CallId, "call_");
 
 id!(
     /// A person who signs in: `usr_` and 20 characters.
@@ -217,12 +214,7 @@ id!(
     |t| t.strip_prefix("usr_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
 );
 
-impl UserId {
-    /// Makes an id from random bytes.
-    pub fn from_random(random: [u8; 20]) -> Self {
-        Self(format!("usr_{}", spell(random)))
-    }
-}
+random_id!(UserId, "usr_");
 
 id!(
     /// Public id of a session (never its token): `ses_` and 20 characters.
@@ -230,12 +222,7 @@ id!(
     |t| t.strip_prefix("ses_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
 );
 
-impl SessionId {
-    /// Makes an id from random bytes.
-    pub fn from_random(random: [u8; 20]) -> Self {
-        Self(format!("ses_{}", spell(random)))
-    }
-}
+random_id!(SessionId, "ses_");
 
 id!(
     /// A service: `svc_` and 20 characters.
@@ -243,12 +230,7 @@ id!(
     |t| t.strip_prefix("svc_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
 );
 
-impl ServiceId {
-    /// Makes an id from random bytes.
-    pub fn from_random(random: [u8; 20]) -> Self {
-        Self(format!("svc_{}", spell(random)))
-    }
-}
+random_id!(ServiceId, "svc_");
 
 id!(
     /// Public id of a grant (never its name): `grt_` and 20 characters.
@@ -256,12 +238,7 @@ id!(
     |t| t.strip_prefix("grt_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
 );
 
-impl GrantId {
-    /// Makes an id from random bytes.
-    pub fn from_random(random: [u8; 20]) -> Self {
-        Self(format!("grt_{}", spell(random)))
-    }
-}
+random_id!(GrantId, "grt_");
 
 impl SandboxId {
     /// Makes an id from random bytes.
@@ -304,12 +281,7 @@ id!(
     |t| t.strip_prefix("chat_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
 );
 
-impl ChatId {
-    /// Makes an id from random bytes.
-    pub fn from_random(random: [u8; 20]) -> Self {
-        Self(format!("chat_{}", spell(random)))
-    }
-}
+random_id!(ChatId, "chat_");
 
 id!(
     /// A message of a chat: `msg_` and 20 characters.
@@ -317,12 +289,7 @@ id!(
     |t| t.strip_prefix("msg_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
 );
 
-impl MessageId {
-    /// Makes an id from random bytes.
-    pub fn from_random(random: [u8; 20]) -> Self {
-        Self(format!("msg_{}", spell(random)))
-    }
-}
+random_id!(MessageId, "msg_");
 
 id!(
     /// A turn of a chat: `turn_` and 20 characters.
@@ -330,12 +297,7 @@ id!(
     |t| t.strip_prefix("turn_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
 );
 
-impl TurnId {
-    /// Makes an id from random bytes.
-    pub fn from_random(random: [u8; 20]) -> Self {
-        Self(format!("turn_{}", spell(random)))
-    }
-}
+random_id!(TurnId, "turn_");
 
 id!(
     /// A file of a chat: an upload or an artifact: `att_` and 20 characters.
@@ -343,12 +305,7 @@ id!(
     |t| t.strip_prefix("att_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
 );
 
-impl AttachmentId {
-    /// Makes an id from random bytes.
-    pub fn from_random(random: [u8; 20]) -> Self {
-        Self(format!("att_{}", spell(random)))
-    }
-}
+random_id!(AttachmentId, "att_");
 
 id!(
     /// A configured agent: `agent_` and 20 characters.
@@ -356,12 +313,7 @@ id!(
     |t| t.strip_prefix("agent_").is_some_and(|rest| rest.len() == 20 && is_spelled(rest))
 );
 
-impl AgentId {
-    /// Makes an id from random bytes.
-    pub fn from_random(random: [u8; 20]) -> Self {
-        Self(format!("agent_{}", spell(random)))
-    }
-}
+random_id!(AgentId, "agent_");
 
 #[cfg(test)]
 mod tests {

@@ -71,7 +71,8 @@ pub(super) async fn delete_template(
     PathName(text): PathName,
 ) -> Result<StatusCode, ApiError> {
     if let Some(snapshot) = app.find_snapshot(&caller.reach, &text).await? {
-        caller.reach.check(&snapshot.team, &snapshot.project).map_err(|refused| refused.or(|| no_template(&text)))?;
+        let refused = caller.reach.check(&snapshot.team, &snapshot.project);
+        refused.map_err(|refused| refused.or(|| no_template(&text)))?;
         if app.lifecycle.delete_snapshot(&snapshot.id).await? {
             app.builds.forget_disk(&snapshot.id).await;
             return Ok(StatusCode::NO_CONTENT);

@@ -9,7 +9,7 @@ use sqlx::SqliteConnection;
 
 use super::{Build, BuildStatus, insert};
 use crate::column::{Columns, micros};
-use crate::{Boot, Error, Store, feed, quota, tag, template};
+use crate::{Boot, Error, Store, feed, project, quota, tag, template};
 
 /// How long a build may stay unstarted; the client may be uploading large files.
 const MAX_WAIT: Duration = Duration::from_secs(6 * 3600);
@@ -117,7 +117,7 @@ async fn find_or_create(
         BuildTarget::Alias(alias) => alias,
     };
     if let Some(known) = template::by_own_alias(connection, &request.team, alias).await? {
-        let project: ProjectId = template::project(connection, &known).await?;
+        let project: ProjectId = project::of_template(connection, &known).await?;
         let within = request.projects.as_ref().is_none_or(|projects| projects.contains(&project));
         return if within { Ok(known) } else { Err(Error::NameTaken { name: alias.clone() }) };
     }

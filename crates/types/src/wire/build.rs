@@ -41,7 +41,7 @@ pub struct NewTemplate {
     /// Not taken here: a Dockerfile is sent when the build is started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dockerfile: Option<String>,
-    /// Project of the template if it is created: an id, or `default`. Without it, the project of the API key, else the team's default project (Cabana).
+    /// Project of the template if it is created: an id, or `default`. Without it, that of the API key, else the default one (Cabana).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project_id: Option<String>,
 }

@@ -10,7 +10,7 @@ use crate::quota::QuotaKind;
 
 code_enum! {
     /// Where a limit comes from.
-    LimitSource, "Where a limit comes from: the project's or the team's own limits, its plan, or the server's configuration. `none`: there is no limit.", {
+    LimitSource, "Where a limit comes from: the project's or team's own limits, its plan, or the server's. `none`: there is no limit.", {
         Project => "project",
         Team => "team",
         Plan => "plan",

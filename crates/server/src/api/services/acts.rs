@@ -25,6 +25,9 @@ impl App {
     pub(crate) async fn find_service(&self, caller: &Caller, id: &ServiceId) -> Result<(Row, Sandbox), ApiError> {
         let row = self.store.service(id).await?.filter(|row| row.team == caller.team && !row.removed);
         let row = row.ok_or_else(|| no_service(id.as_str()))?;
+        // The id of a sandbox that the caller may not know of is not told.
+        let refused = caller.reach.check(&row.team, &row.project);
+        refused.map_err(|refused| refused.or(|| no_service(id.as_str())))?;
         let sandbox = self.find_sandbox(&caller.reach, &row.sandbox).await?;
         Ok((row, sandbox))
     }
