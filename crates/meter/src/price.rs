@@ -132,7 +132,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sums_are_exact_to_half_a_micro(amounts in prop::collection::vec((0usize..5, 0i64..2_000_000 * SECOND), 1..200), price in 0i64..100_000) {
+        fn sums_are_exact_to_half_a_micro(
+            amounts in prop::collection::vec((0usize..5, 0i64..2_000_000 * SECOND), 1..200),
+            price in 0i64..100_000,
+        ) {
             let kinds = [UsageKind::Vcpu, UsageKind::MemoryMib, UsageKind::PausedMemoryMib, UsageKind::DiskMib, UsageKind::ColdMib];
             let (mut bill, mut sum, mut exact) = (Bill::default(), 0i128, 0i128);
             for (kind, amount) in amounts {

@@ -56,7 +56,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_microsecond_is_lost_or_doubled(from in -5 * HOUR..5 * HOUR, length in 0..30 * HOUR, mut cuts in prop::collection::vec(-5 * HOUR..40 * HOUR, 0..5)) {
+        fn no_microsecond_is_lost_or_doubled(
+            from in -5 * HOUR..5 * HOUR,
+            length in 0..30 * HOUR,
+            mut cuts in prop::collection::vec(-5 * HOUR..40 * HOUR, 0..5),
+        ) {
             cuts.sort_unstable();
             let pieces = split(from, from + length, &cuts);
             prop_assert_eq!(pieces.iter().map(|piece| piece.length()).sum::<i64>(), length);

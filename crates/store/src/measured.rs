@@ -1,5 +1,5 @@
-//! How much space the disks and archives of sandboxes take. The newest measurements of disks are in memory, until a change of the sandbox or
-//! the hourly round writes them.
+//! How much space the disks and archives of sandboxes take. The newest measurements of disks are in memory, until a change of the
+//! sandbox or the hourly round writes them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -43,10 +43,13 @@ impl Store {
     pub async fn set_prices(&self, prices: Vec<PriceRow>, by: String, now: Timestamp) -> Result<(), Error> {
         self.write(move |connection| {
             Box::pin(async move {
-                let rated: i64 = sqlx::query_scalar("select max(rated_at, (select coalesce(max(rated_until), 0) from intervals where closed_at is null)) from rating")
-                    .fetch_one(&mut *connection)
-                    .await
-                    .map_err(|e| Error::query("read until when usage is rated", e))?;
+                let rated: i64 = sqlx::query_scalar(
+                    "select max(rated_at, (select coalesce(max(rated_until), 0) from intervals where closed_at is null))
+                     from rating",
+                )
+                .fetch_one(&mut *connection)
+                .await
+                .map_err(|e| Error::query("read until when usage is rated", e))?;
                 for row in prices {
                     // Where the clock was set back, what was rated keeps its price.
                     let from = micros(row.effective_from).max(rated);

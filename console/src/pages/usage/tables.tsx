@@ -4,6 +4,7 @@ import { plainName } from '../../format/plain';
 import { Link, Table } from '../../ui';
 import { strings } from './strings';
 import { figure, type GroupBy, kinds, lines, money } from './sums';
+import styles from './usage.module.css';
 
 const words = strings.columns;
 const ORDER = Object.keys(strings.kinds) as UsageKind[];
@@ -21,12 +22,17 @@ export function KindTable({ rows, currency }: TableProps) {
   return (
     <Table
       label={strings.title}
-      columns={[{ label: strings.groups.kind }, { label: words.amount, right: true }, ...cost]}
+      columns={[{ label: strings.groups.kind }, { label: words.amount, right: true, wide: true }, ...cost]}
     >
       {shown.map((line) => (
         <tr key={line.kind}>
-          <td>{strings.kinds[line.kind]}</td>
-          <td className="right num">
+          <td className={styles.name}>
+            {strings.kinds[line.kind]}
+            <div className="meta num only-small">
+              {figure(line.amount)} {strings.units[line.kind]}
+            </div>
+          </td>
+          <td className="right num only-wide">
             {figure(line.amount)} {strings.units[line.kind]}
           </td>
           {currency && <td className="right num">{money(line.cost, currency)}</td>}
@@ -37,7 +43,7 @@ export function KindTable({ rows, currency }: TableProps) {
           <td>
             <b>{strings.total}</b>
           </td>
-          <td />
+          <td className="only-wide" />
           <td className="right num">
             <b>{money(total, currency)}</b>
           </td>

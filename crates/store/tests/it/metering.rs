@@ -283,7 +283,8 @@ async fn check(store: &Store, database: &TestDatabase, made: &[SandboxId], downs
     );
     let intervals = by_kind(
         &mut connection,
-        "select kind, sum((closed_at - opened_at) * quantity / 1000000), sum((closed_at - opened_at) * quantity % 1000000) from intervals group by kind",
+        "select kind, sum((closed_at - opened_at) * quantity / 1000000), sum((closed_at - opened_at) * quantity % 1000000)
+            from intervals group by kind",
     )
     .await;
     for sql in [

@@ -31,10 +31,12 @@ export default function Usage({ sandbox }: TabProps) {
             </section>
           ) : (
             <>
-              <KindTable
-                rows={usage.totals}
-                currency={usage.totals.some((row) => row.costMicros !== 0) ? usage.currency : null}
-              />
+              {usage.totals.length > 0 && (
+                <KindTable
+                  rows={usage.totals}
+                  currency={usage.totals.some((row) => row.costMicros !== 0) ? usage.currency : null}
+                />
+              )}
               <Table
                 label={words.intervals}
                 columns={[
