@@ -170,6 +170,59 @@ export interface AttachmentPage {
   attachments: Attachment[];
 }
 
+/** An entry of the audit log. */
+export interface AuditEntry {
+  /** What was done: the id of an operation in the API's description. */
+  action: string;
+  /** Id of the person or API key; none where nobody was signed in. */
+  actor?: string | null;
+  /** Address of the client. */
+  address?: string | null;
+  /** When the act ended, in microseconds. */
+  at: string;
+  /** Names and ids, the code of an error. Never secrets, never the body of a request. */
+  details?: Record<string, string>;
+  /** SHA-256 of everything above. */
+  hash: AuditHash;
+  /** Hash of the entry before it. */
+  previousHash: AuditHash;
+  result: AuditResult;
+  /** Its number in the chain, from 1, without gaps. */
+  seq: number;
+  /** HTTP status of the answer; 0 without one. */
+  status: number;
+  /** Id of what it was done to. */
+  target?: string | null;
+  teamID?: TeamId | null;
+}
+
+/** A SHA-256, written as 64 hexadecimal digits. */
+export type AuditHash = string;
+
+/** A page of the audit log. */
+export interface AuditPage {
+  /** Entries, newest first. */
+  entries: AuditEntry[];
+  /** Names of actors, by id. Those that are gone have none. */
+  names: Record<string, string>;
+  /** For the next page; none on the last one. */
+  nextCursor?: string | null;
+}
+
+/** Body of `POST /admin/audit/prune`. */
+export interface AuditPrune {
+  /** Entries older than this are removed; at least 30 days ago. */
+  before: string;
+}
+
+/** What was removed. */
+export interface AuditPruned {
+  entries: number;
+}
+
+/** How a request ended. `interrupted`: the client went away before the answer, so the act may be done or not. */
+export type AuditResult = 'ok' | 'refused' | 'failed' | 'interrupted';
+
 /** Who wrote a message. */
 export interface Author {
   userId: UserId;
@@ -180,6 +233,9 @@ export interface AutoResume {
   /** Whether it does. */
   enabled: boolean;
 }
+
+/** Whether use costs money: `off`, or `postpaid` (what teams owe is written down). */
+export type BillingMode = 'off' | 'postpaid';
 
 /** One build of a template: a UUID in lower case. */
 export type BuildId = string;
@@ -295,6 +351,19 @@ export interface CapacityStatus {
   memoryMB: number;
 }
 
+/** Where a chain begins and ends. */
+export interface Chain {
+  /** Its hash. */
+  lastHash: AuditHash;
+  /** Number of the newest entry. */
+  lastSeq: number;
+  /** Its hash. */
+  prunedHash: AuditHash;
+  /** Number of the last entry that was removed because of its age; 0 if none was. */
+  prunedSeq: number;
+  teamID?: TeamId | null;
+}
+
 /** A chat. */
 export interface Chat {
   access: ChatAccess;
@@ -325,6 +394,18 @@ export interface Chat {
 /** Who may see a chat. */
 export type ChatAccess = 'private' | 'shared' | 'collaboration';
 
+/** What a share would show. */
+export interface ChatExposure {
+  /** Names of artifacts. */
+  artifacts: string[];
+  /** Texts that look like keys; at most 20. */
+  keyLike: KeyLike[];
+  messages: number;
+  /** Pictures in messages. */
+  pictures: number;
+  toolCalls: number;
+}
+
 /** A chat: `chat_` and 20 characters. */
 export type ChatId = string;
 
@@ -342,6 +423,24 @@ export interface ChatSandbox {
   sandboxId: SandboxId;
   /** As in listings of sandboxes: `running`, `paused`, or `ended`. */
   state: string;
+}
+
+/** A link by which anyone can read a chat until it expires or is revoked. */
+export interface ChatShare {
+  chatId: ChatId;
+  createdAt: string;
+  /** Id of who made it. */
+  createdBy: string | null;
+  expiresAt: string;
+  id: GrantId;
+  lastOpenedAt: string | null;
+  live: boolean;
+  /** How often the page was opened. */
+  opened: number;
+  revokedAt: string | null;
+  toolDetails: boolean;
+  /** The address; only in the answer that made it, since only its hash is stored. */
+  url?: string | null;
 }
 
 /** What a chat does. */
@@ -483,6 +582,41 @@ export interface ConnectRequest {
 /** What asked for a sandbox. */
 export type CreatorKind = 'key' | 'user' | 'system';
 
+/** A curated template, and what there is of it on this server. */
+export interface CuratedTemplate {
+  buildID?: BuildId | null;
+  /** `Agents`, `Data` or `Languages`. */
+  category: string;
+  /** Virtual CPUs of its sandboxes. */
+  cpuCount: number;
+  /** What is in it. */
+  description: string;
+  /** Its Dockerfile. */
+  dockerfile: string;
+  /** Licences of what is in it. */
+  licence: string;
+  /** Memory of its sandboxes, MiB. */
+  memoryMB: number;
+  /** Why the newest build failed. */
+  message?: string | null;
+  /** Its name, which sandboxes are created with. */
+  name: string;
+  /** Ports that its start command serves. */
+  ports: number[];
+  /** What it adds to `base`, MiB, about. */
+  sizeMB: number;
+  /**
+   * `absent` (the first use builds it), `building`, `ready`, `outdated` (usable; another build has changes),
+   * `failed`, or `taken` (another template has its name).
+   */
+  state: string;
+  templateID?: TemplateId | null;
+  /** Its title. */
+  title: string;
+  /** Pinned versions, by package. */
+  versions: Record<string, string>;
+}
+
 /** Answer of `DELETE /secrets/{secretID}` to Novita's clients. */
 export interface DeletedSecret {
   /** Its name. */
@@ -538,6 +672,9 @@ export interface DoctorReport {
 /** Result of a check. */
 export type DoctorState = 'ok' | 'warning' | 'failed';
 
+/** What changed a wallet. */
+export type EntryKind = 'usage' | 'top_up' | 'correction';
+
 /** Body of every error answer. */
 export interface ErrorBody {
   /** The HTTP status. */
@@ -582,6 +719,7 @@ export type ErrorCode =
   | 'team_not_found'
   | 'project_not_found'
   | 'plan_not_found'
+  | 'share_not_found'
   | 'plan_conflict'
   | 'rate_limited'
   | 'key_not_found'
@@ -651,6 +789,9 @@ export interface Event {
   /** Always `v1`. */
   version: string;
 }
+
+/** Where in a chat a text is. */
+export type ExposedIn = 'title' | 'message' | 'tool';
 
 /** An entry of a directory. */
 export interface FileEntry {
@@ -788,6 +929,13 @@ export interface IsolationStatus {
 
 /** Public id of an API key (never the key itself). */
 export type KeyId = string;
+
+/** A text that looks like a key. */
+export interface KeyLike {
+  place: ExposedIn;
+  /** Its beginning. */
+  text: string;
+}
 
 /** How a key is shown to those who know it. */
 export interface KeyMask {
@@ -1164,6 +1312,16 @@ export interface NewChatSandbox {
   template?: string | null;
 }
 
+/** Body of `POST /chats/{id}/shares`. */
+export interface NewChatShare {
+  /** 30 days if omitted, at most a year. */
+  expiresInSeconds?: number | null;
+  /** Whether messages that come later are shown too; otherwise it ends with the last message that there is. */
+  live?: boolean;
+  /** Whether arguments and output of tools are shown; otherwise only what they are called. */
+  toolDetails?: boolean;
+}
+
 /** Body of `POST /sandboxes/{sandboxID}/files/directories`. */
 export interface NewDirectory {
   /** Missing parents are made. */
@@ -1247,8 +1405,8 @@ export interface NewSandbox {
   metadata?: Record<string, string> | null;
   network?: NetworkRequest | null;
   /**
-   * Whether set-uid programs such as `sudo` gain nothing inside. It cannot be taken back for this sandbox, its
-   * snapshots and forks (Cabana).
+   * Whether set-uid programs such as `sudo` gain nothing inside, also where template and server do not say so. It
+   * cannot be taken back for this sandbox, its snapshots and forks (Cabana).
    */
   noNewPrivileges?: boolean | null;
   /** `keep` (default) or `replace`: what happens when its guest dies or the machine restarts (Cabana). */
@@ -1258,8 +1416,11 @@ export interface NewSandbox {
    * (Cabana).
    */
   projectId?: string | null;
-  /** Secrets to put into the environment (Novita). */
-  secrets?: Record<string, unknown> | null;
+  /**
+   * Secrets by the variable of the environment that gets a placeholder. In header values of HTTPS requests to the
+   * secret's hosts, the placeholder is replaced by the value, which never enters the sandbox (Novita).
+   */
+  secrets?: Record<string, string> | null;
   /** Whether the guest wants an access token (older path only; the newer one always does). */
   secure?: boolean | null;
   /** Template: id, or `[namespace/]alias[:tag]`. */
@@ -1309,6 +1470,12 @@ export interface NewService {
 export interface NewServiceLink {
   /** 3600 if omitted, at most 30 days. */
   expiresInSeconds?: number | null;
+}
+
+/** Answer of `POST /admin/signing-keys`. */
+export interface NewSigningKey {
+  /** Id of the key, as `/.well-known/jwks.json` has it. */
+  kid: string;
 }
 
 /** Body of `POST /v3/templates`, and of the older routes for the same. */
@@ -1431,6 +1598,7 @@ export type Permission =
   | 'usage:read'
   | 'keys'
   | 'members'
+  | 'audit:read'
   | 'admin';
 
 /** A person. */
@@ -1471,6 +1639,49 @@ export interface PlanSettings {
   /** The plan's id if there is none. */
   name?: string | null;
 }
+
+/** A price. */
+export interface Price {
+  /** It holds from then until the next price of the kind. */
+  effectiveFrom: string;
+  kind: UsageKind;
+  /** Millionths of the currency. */
+  micros: number;
+  /** What it is for, such as `vCPU-hour`. */
+  unit: string;
+}
+
+/** Prices to set. What was used before keeps its price. */
+export interface PriceChanges {
+  /** Not in the past; now by default. */
+  effectiveFrom?: string | null;
+  /** Millionths of the currency for a vCPU-hour or a GiB-hour, by kind. */
+  prices: Record<string, number>;
+}
+
+/** What resources cost; the prices of models are those of the models. */
+export interface PriceList {
+  billing: BillingMode;
+  currency: string;
+  /** Past, present and future ones, the earliest first. */
+  prices: Price[];
+}
+
+/** Something that is wrong with a chain. */
+export interface Problem {
+  kind: ProblemKind;
+  /** In words. */
+  message: string;
+  /** Number of the entry. */
+  seq: number;
+  teamID?: TeamId | null;
+}
+
+/**
+ * What is wrong with an entry: its content was `changed`, it is `missing`, it is in another place (`moved`), it
+ * does not follow the one before it (`unlinked`), or it cannot be read (`unreadable`).
+ */
+export type ProblemKind = 'changed' | 'missing' | 'moved' | 'unlinked' | 'unreadable';
 
 /** A project. */
 export interface Project {
@@ -1615,6 +1826,19 @@ export interface RemoveTags {
   name: string;
   /** The tags that it loses. */
   tags: string[];
+}
+
+/** What verifying has found. */
+export interface Report {
+  /**
+   * Where the chains begin and end. Whoever notes an end elsewhere can tell later that nothing before it was
+   * changed.
+   */
+  chains: Chain[];
+  /** Entries that were read. */
+  entries: number;
+  /** What is wrong; at most 100. */
+  problems: Problem[];
 }
 
 /** Response of `POST /v3/templates`: a build that waits for its steps. */
@@ -1786,6 +2010,21 @@ export type SandboxRole = 'code' | 'browser' | 'desktop';
 
 /** State of a sandbox as clients know it. */
 export type SandboxState = 'running' | 'paused';
+
+/** What a sandbox used. */
+export interface SandboxUsage {
+  billing: BillingMode;
+  currency: string;
+  /** When it used how much, newest first. */
+  intervals: UsageInterval[];
+  /** What was used until then is in `totals`. */
+  ratedUntil: string;
+  sandboxId: string;
+  /** Its whole life, one per kind. */
+  totals: UsageEntry[];
+  /** Whether there are older intervals than these. */
+  truncated: boolean;
+}
 
 /** Answer of `GET /sandboxes/metrics`. */
 export interface SandboxesMetrics {
@@ -2022,6 +2261,15 @@ export interface SignInRequest {
   password?: Secret | null;
 }
 
+/** Body of `POST /admin/signing-keys`. */
+export interface SigningKeyChange {
+  /**
+   * Whether the keys before it are not published any more: no token that they have signed verifies then. Otherwise
+   * they stay for a day, so that tokens verify until they expire.
+   */
+  withdraw?: boolean;
+}
+
 /** A snapshot. */
 export interface SnapshotInfo {
   /** When it was made (Cabana). */
@@ -2251,6 +2499,8 @@ export interface Template {
    * default (Cabana).
    */
   network?: string | null;
+  /** Whether set-uid programs such as `sudo` gain nothing in its sandboxes, whatever their creation says (Cabana). */
+  noNewPrivileges?: boolean;
   /** Whether every team may use it. */
   public: boolean;
   /** Sandboxes started from it. */
@@ -2350,6 +2600,11 @@ export interface TemplateUpdate {
    * default (Cabana).
    */
   network?: string | null;
+  /**
+   * Whether set-uid programs such as `sudo` gain nothing in new sandboxes. A creation can ask for it where the
+   * template does not, but not the other way round; builds are not affected (Cabana).
+   */
+  noNewPrivileges?: boolean | null;
   /** Whether every team may use it. */
   public?: boolean | null;
 }
@@ -2477,6 +2732,17 @@ export interface ToolResult {
 /** Whether a call succeeded. */
 export type ToolStatus = 'success' | 'error';
 
+/** Money that came in. */
+export interface TopUp {
+  /** Millionths of the currency. */
+  amountMicros: number;
+  /** Must be that of the server. */
+  currency: string;
+  memo?: string | null;
+  /** What it stands for, such as the number of a payment: repeating it changes nothing. */
+  reference: string;
+}
+
 /** A turn: a message of a person, and everything the model does until it has answered. */
 export interface Turn {
   chatId: ChatId;
@@ -2547,6 +2813,66 @@ export interface Usage {
   outputTokens: number;
 }
 
+/** A sum. Amounts of different kinds are never added; what the sum is not grouped by is left out. */
+export interface UsageEntry {
+  /** The exact amount, as a decimal number. */
+  amount: string;
+  /** Millionths of the currency. */
+  costMicros: number;
+  kind: UsageKind;
+  /** The model; empty for what is no use of a model. */
+  model?: string | null;
+  /** The beginning of the hour or the day (UTC). */
+  period?: string | null;
+  projectId?: string | null;
+  subjectId?: string | null;
+  subjectKind?: UsageSubject | null;
+  /** What the amount is in. */
+  unit: string;
+}
+
+/** A time in which a sandbox used the same quantity. */
+export interface UsageInterval {
+  /** `null`: it goes on. */
+  closedAt: string | null;
+  id: number;
+  kind: UsageKind;
+  openedAt: string;
+  /** vCPUs or MiB. */
+  quantity: number;
+}
+
+/** What is metered. Times are in the unit of the kind times seconds. */
+export type UsageKind =
+  | 'vcpu'
+  | 'memory_mib'
+  | 'paused_memory_mib'
+  | 'disk_mib'
+  | 'cold_mib'
+  | 'model_calls'
+  | 'input_tokens'
+  | 'cached_tokens'
+  | 'output_tokens';
+
+/** What a team used in a time. */
+export interface UsageReport {
+  billing: BillingMode;
+  /** The currency of all costs. */
+  currency: string;
+  /** The beginning of the first hour. */
+  from: string;
+  /** What was used until then is in it. */
+  ratedUntil: string;
+  rows: UsageEntry[];
+  /** The end of the last hour. */
+  to: string;
+  /** Whether there are more rows than these; ask for a shorter time, or group by less. */
+  truncated: boolean;
+}
+
+/** What used it. */
+export type UsageSubject = 'sandbox' | 'snapshot' | 'chat';
+
 /** A person who signs in: `usr_` and 20 characters. */
 export type UserId = string;
 
@@ -2570,6 +2896,37 @@ export interface Viewport {
   dpr?: number | null;
   height: number;
   width: number;
+}
+
+/** An entry of the ledger: an amount that moved between the wallet and an account. */
+export interface WalletEntry {
+  /** The other side. */
+  account: string;
+  /** What came in; negative: what went out. */
+  amountMicros: number;
+  at: string;
+  balanceMicros: number;
+  kind: EntryKind;
+  memo?: string | null;
+  reference: string;
+  seq: number;
+}
+
+/** Entries of a team's ledger. */
+export interface WalletEntryPage {
+  /** Newest first. */
+  entries: WalletEntry[];
+  /** `before` for the next page; `null`: there is none. */
+  next: number | null;
+}
+
+/** A team's wallet. */
+export interface WalletInfo {
+  /** Millionths of the currency; negative: what the team owes. */
+  balanceMicros: number;
+  billing: BillingMode;
+  currency: string;
+  teamID: string;
 }
 
 /** A webhook, without its secret. */

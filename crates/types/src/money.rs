@@ -26,6 +26,7 @@ pub struct Overflow;
 pub struct InvalidAmount(String);
 
 impl Micros {
+    /// What a new wallet has.
     pub const ZERO: Self = Self(0);
     /// The largest amount that is accepted from outside. Programs that read numbers as floats get it exactly.
     pub const MOST: Self = Self(1_000_000_000_000_000);
