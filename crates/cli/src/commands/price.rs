@@ -6,6 +6,11 @@ use cabana_types::{Micros, UsageKind};
 use crate::commands::Context;
 use crate::failure::Outcome;
 
+const LS_EXAMPLES: &str = "\
+Examples:
+  cabana price ls
+  cabana price ls --json";
+
 const SET_EXAMPLES: &str = "\
 Examples:
   cabana price set vcpu=0.04 memory_mib=0.005 disk_mib=0.0001
@@ -19,7 +24,7 @@ scope admin.";
 #[command(disable_help_subcommand = true)]
 pub(crate) enum Command {
     /// List prices of the past and the future
-    #[command(visible_alias = "list")]
+    #[command(visible_alias = "list", after_help = LS_EXAMPLES)]
     Ls {
         /// Print JSON
         #[arg(long)]

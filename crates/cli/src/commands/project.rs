@@ -20,6 +20,12 @@ Examples:
 
 Prints its id. Owners and admins of the team reach it at once; others must be added.";
 
+const REMOVE_EXAMPLES: &str = "\
+Examples:
+  cabana project remove prj_0123456789abcdefghij usr_0123456789abcdefghij
+
+The person stays in the team.";
+
 const ADD_EXAMPLES: &str = "\
 Examples:
   cabana project add prj_0123456789abcdefghij usr_0123456789abcdefghij
@@ -72,6 +78,7 @@ pub(crate) enum Command {
         role: Role,
     },
     /// Remove a person
+    #[command(after_help = REMOVE_EXAMPLES)]
     Remove {
         /// The project
         #[arg(value_name = "PROJECT", value_parser = parse_project)]

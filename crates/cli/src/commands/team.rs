@@ -36,6 +36,17 @@ Examples:
 
 Prints a link. It works once, within a week, and only for an account with this email.";
 
+const INVITATIONS_EXAMPLES: &str = "\
+Examples:
+  cabana team invitations
+  cabana team invitations --json";
+
+const REVOKE_EXAMPLES: &str = "\
+Examples:
+  cabana team revoke inv_0123456789abcdefghij
+
+Its link does not work any more.";
+
 const ROLE_EXAMPLES: &str = "\
 Examples:
   cabana team role usr_0123456789abcdefghij viewer
@@ -96,12 +107,14 @@ pub(crate) enum Command {
         json: bool,
     },
     /// List open invitations
+    #[command(after_help = INVITATIONS_EXAMPLES)]
     Invitations {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
     /// Revoke an invitation
+    #[command(after_help = REVOKE_EXAMPLES)]
     Revoke {
         /// The invitation
         #[arg(value_name = "ID", value_parser = parse_invitation)]

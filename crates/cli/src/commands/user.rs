@@ -15,6 +15,12 @@ Examples:
 If piped, prints one tab-separated line per person: id, name, email, state, teams. Needs the scope
 admin.";
 
+const ENABLE_EXAMPLES: &str = "\
+Examples:
+  cabana user enable usr_0123456789abcdefghij
+
+Needs a key with the scope admin.";
+
 const DISABLE_EXAMPLES: &str = "\
 Examples:
   cabana user disable usr_0123456789abcdefghij
@@ -40,6 +46,7 @@ pub(crate) enum Command {
         user: UserId,
     },
     /// Let a person sign in again
+    #[command(after_help = ENABLE_EXAMPLES)]
     Enable {
         /// The person
         #[arg(value_name = "USER", value_parser = parse_user)]

@@ -7,6 +7,16 @@ use super::plan::check_path;
 use crate::commands::Context;
 use crate::failure::Outcome;
 
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  cabana wallet show
+  cabana wallet show --json";
+
+const ENTRIES_EXAMPLES: &str = "\
+Examples:
+  cabana wallet entries
+  cabana wallet entries --limit 500 --json";
+
 const GRANT_EXAMPLES: &str = "\
 Examples:
   cabana wallet grant research 50 --reference invoice-17
@@ -18,12 +28,14 @@ A reference is added once: repeating the command changes nothing. Needs an API k
 #[command(disable_help_subcommand = true)]
 pub(crate) enum Command {
     /// Show the balance
+    #[command(after_help = SHOW_EXAMPLES)]
     Show {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
     /// List what came in and what was used
+    #[command(after_help = ENTRIES_EXAMPLES)]
     Entries {
         /// How many, the newest first
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]

@@ -49,7 +49,7 @@ pub(super) async fn switch_team(
 }
 
 /// Prove again who is signed in, for acts that want a recent sign-in.
-#[utoipa::path(post, path = "/auth/confirm", tag = "sessions", request_body = Confirmation,
+#[utoipa::path(post, path = "/auth/confirm", operation_id = "confirm_sign_in", tag = "sessions", request_body = Confirmation,
     responses((status = 204, description = "For an hour it counts as a new sign-in")))]
 pub(super) async fn confirm(
     State(app): State<Arc<App>>,

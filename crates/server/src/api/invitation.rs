@@ -24,7 +24,8 @@ pub(super) fn public_routes() -> OpenApiRouter<Arc<App>> {
 }
 
 /// What the link of an invitation is for.
-#[utoipa::path(post, path = "/auth/invitation", tag = "people", security(()), request_body = InvitationCode,
+#[utoipa::path(post, path = "/auth/invitation", operation_id = "show_invitation", tag = "people", security(()),
+    request_body = InvitationCode,
     responses((status = 200, description = "The invitation", body = InvitationInfo)))]
 pub(super) async fn show(
     State(app): State<Arc<App>>,
@@ -45,7 +46,8 @@ pub(super) async fn show(
 }
 
 /// Accept an invitation: as the person who is signed in, or with a new account, by a name and a password.
-#[utoipa::path(post, path = "/auth/invitation/accept", tag = "people", security(()), request_body = AcceptInvitation,
+#[utoipa::path(post, path = "/auth/invitation/accept", operation_id = "accept_invitation", tag = "people", security(()),
+    request_body = AcceptInvitation,
     responses((status = 200, description = "The person is a member of the team, and signed in", body = SessionInfo)))]
 pub(super) async fn accept(State(app): State<Arc<App>>, request: Request<Body>) -> Result<Response, ApiError> {
     let (own, client, request) = sessions::begin(&app, request)?;

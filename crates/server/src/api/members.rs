@@ -125,7 +125,7 @@ pub(super) async fn list_invitations(
 }
 
 /// Invite somebody to the team. An earlier invitation of the same person is revoked.
-#[utoipa::path(post, path = "/teams/{teamID}/invitations", tag = "people", request_body = NewInvitation,
+#[utoipa::path(post, path = "/teams/{teamID}/invitations", operation_id = "invite_member", tag = "people", request_body = NewInvitation,
     params(("teamID" = String, Path, description = "The team of the request")),
     responses((status = 201, description = "The invitation with its link, which is shown only once", body = MadeInvitation)))]
 pub(super) async fn invite(

@@ -175,7 +175,11 @@ mod tests {
         assert!(allowed("DELETE", &[OURS, TEAM]));
         assert!(!allowed("POST", &[SAME, TEAM, json]), "no Origin");
         assert!(!allowed("POST", &[OURS, SAME, json]), "no team");
-        assert!(!allowed("POST", &[OURS, SAME, ("x-cabana-team", "other"), json]));
+        assert!(!allowed("POST", &[OURS, SAME, ("x-cabana-team", "no team!"), json]));
+        // Whether the person is in it is not decided here.
+        let other = request("POST", &[OURS, SAME, ("x-cabana-team", "other"), json]);
+        let named = OwnOrigin::of(&other, None).expect("origin").check(&other, &"default".parse().expect("id"));
+        assert_eq!(named.expect("allowed").expect("named").as_str(), "other");
         assert!(!allowed("POST", &[OURS, ("sec-fetch-site", "none"), TEAM, json]));
         for form in ["text/plain", "application/x-www-form-urlencoded", ""] {
             assert!(!allowed("POST", &[OURS, SAME, TEAM, ("content-type", form)]), "{form}");

@@ -10,6 +10,8 @@ use crate::tenants::{BODY, Owned, as_other, parameters, with_another_team};
 /// team.
 const CASES: &[(&str, &str, &str)] = &[
     ("POST", "/admin/audit/prune", r#"{"before": "2020-01-01T00:00:00Z"}"#),
+    ("PUT", "/admin/prices", r#"{"prices": {"vcpu": 1}}"#),
+    ("POST", "/admin/signing-keys", "{}"),
     ("POST", "/agents", r#"{"name": "theirs"}"#),
     ("POST", "/api-keys", r#"{"name": "theirs"}"#),
     ("POST", "/attachments", "{}"),

@@ -112,5 +112,5 @@ fn connect_accepts_unchanged_options() {
     let plain = server.post("/sandboxes", json!({"templateID": "base", "timeout": 60})).is(201).member("sandboxID");
     connect(&plain, json!({"secure": true})).error(400, "not_supported");
     let answer = server.post("/sandboxes", json!({"templateID": "base", "secrets": {"TOKEN": "name"}}));
-    assert!(answer.error(400, "not_supported").contains("secrets"));
+    assert!(answer.error(400, "invalid_request").contains("does not exist"));
 }

@@ -23,6 +23,7 @@ const EXPECTED: [(&str, &[&str]); 5] = [
             "usage:read",
             "keys",
             "members",
+            "audit:read",
         ],
     ),
     (
@@ -38,6 +39,7 @@ const EXPECTED: [(&str, &[&str]); 5] = [
             "usage:read",
             "keys",
             "members",
+            "audit:read",
         ],
     ),
     (

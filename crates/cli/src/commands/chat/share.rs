@@ -18,6 +18,12 @@ Prints the address, which is shown only once. Whoever has it can read the messag
 artifacts, without signing in: up to now, or with --live also what comes later. Ids and addresses of
 sandboxes are left out; files, terminals and services are never shown.";
 
+const UNSHARE_EXAMPLES: &str = "\
+Examples:
+  cabana chat unshare ID LINK
+
+`cabana chat shares ID` lists the links.";
+
 const LS_EXAMPLES: &str = "\
 Examples:
   cabana chat shares ID
@@ -59,6 +65,7 @@ pub(super) struct LsArgs {
 
 /// Revoke links to a chat
 #[derive(Debug, clap::Args)]
+#[command(after_help = UNSHARE_EXAMPLES)]
 pub(super) struct RmArgs {
     /// The chat
     #[arg(value_name = "ID", value_parser = parse_chat)]
