@@ -25,7 +25,7 @@ const DEVELOPER: Session = {
   team: { id: 'default', name: 'default' },
   teams: [],
   role: null,
-  permissions: [],
+  permissions: ['chats', 'sandboxes:read', 'templates:read', 'usage:read', 'keys', 'members', 'audit:read', 'admin'],
   byKey: false,
   mayMakeTeams: false,
   createdAt: '',

@@ -86,12 +86,12 @@ def server(request):
         server.forget_all_templates()
         os.environ.update(server.environment)
         os.environ.pop("E2B_DOMAIN", None)
-        server.idle = World.at_rest(DATA)
+        first = server.idle = World.at_rest(DATA)
         yield server
         server.forget_all_chats()
         server.end_all_sandboxes()
         server.forget_all_templates()
-        server.idle.assert_restored()
+        first.assert_restored()
     finally:
         server.stop()
     assert_nothing_runs(DATA)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from e2b_code_interpreter import Sandbox
 
 from server import CABANA, Server
+from world import World
 
 TEMPLATE = "code-interpreter-v1"
 
@@ -21,6 +22,8 @@ def build(server: Server) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{TEMPLATE}\n"
+    # It stays until the end of the run.
+    server.idle = World.at_rest(server.data)
 
 
 @contextmanager

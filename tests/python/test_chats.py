@@ -301,7 +301,6 @@ BAD_CHATS = [
     {"metadata": {"x": "y" * 16_384}},
     {"metadata": []},
     {"attachments": ["nothing"]},
-    {"projectId": "another"},
 ]
 
 
@@ -337,6 +336,7 @@ def test_bad_requests(chats, model):
     raw = {"Content-Type": "application/json"}
     for body in (b"{", b"[]", b"\xff", b'{"prompt": "\\ud800"}'):
         assert chats.send("POST", "/chats", body, raw).status == 400, body
+    chats.refused(404, "project_not_found", "POST", "/chats", {"prompt": "x", "projectId": "another"})
     chats.refused(404, "chat_not_found", "GET", f"/chats/{NO_CHAT}")
     chats.refused(404, "chat_not_found", "POST", f"/chats/{NO_CHAT}/messages", {"prompt": "x"})
     assert chats.send("GET", "/chats/..%2f..%2fetc").status == 404

@@ -445,12 +445,16 @@ def test_the_server_asks_where_a_request_comes_from(server, attacker, console):
         ("GET", "/v2/sandboxes", None, {"Origin": theirs}),
         ("POST", f"/sandboxes/{attacker.id}/pause", {}, {"Origin": theirs}),
         ("POST", f"/sandboxes/{attacker.id}/pause", {}, {"Origin": "null"}),
-        ("POST", f"/sandboxes/{attacker.id}/pause", {}, {"X-Cabana-Team": ""}),
         ("POST", f"/sandboxes/{attacker.id}/pause", b"{}", {"Content-Type": "text/plain"}),
         ("DELETE", "/auth/session", None, {"Sec-Fetch-Site": "cross-site"}),
     ):
         answer = client.request(method, path, body, {**own, **change})
         assert answer.status == 403, (method, path, change, answer.status, answer.body)
+    without = {name: value for name, value in own.items() if name != "X-Cabana-Team"}
+    assert client.request("POST", f"/sandboxes/{attacker.id}/pause", {}, without).status == 403
+    for team in ("", "another"):
+        answer = client.request("POST", f"/sandboxes/{attacker.id}/pause", {}, {**own, "X-Cabana-Team": team})
+        assert (answer.status, answer.json["error_code"]) == (404, "team_not_found")
     foreign = client.request("GET", "/console/", headers={"Host": f"evil.example:{server.port}"})
     assert foreign.status in (403, 404, 421), "another name for loopback"
     client.close()

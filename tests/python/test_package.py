@@ -117,7 +117,8 @@ def test_the_files_are_as_a_package_should_have_them(packages, tmp_path):
     subprocess.run(["bash", "-n", tmp_path / "files/usr/share/bash-completion/completions/cabana"], check=True)
     for page in (tmp_path / "files/usr/share/man/man1").iterdir():
         assert gzip.decompress(page.read_bytes()).startswith(b".ie"), page
-    assert (tmp_path / "files/usr/bin/cabana").stat().st_size < 100_000_000
+    # Tests run a program that is hardly optimised.
+    assert (tmp_path / "files/usr/bin/cabana").stat().st_size < 130_000_000
 
 
 def test_the_dependencies_exist(packages):

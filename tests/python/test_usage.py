@@ -95,10 +95,11 @@ def test_reports(server, api, boxes):
     assert [(row["kind"], row["amount"]) for row in read] == [(row["kind"], row["amount"]) for row in rows]
     for bad in [
         "group=week", "group=day,hour", "from=yesterday", "format=xml", "from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z",
-        "from=2020-01-01T00:00:00Z", "group=sandbox&from=2026-01-01T00:00:00Z&to=2026-03-01T00:00:00Z", "project=*",
+        "from=2020-01-01T00:00:00Z", "group=sandbox&from=2026-01-01T00:00:00Z&to=2026-03-01T00:00:00Z",
     ]:
         answer = api.get(f"/usage?{bad}")
         assert answer.status == 400 and answer.json["error_code"] == "invalid_request", (bad, answer.body)
+    assert api.get("/usage?project=*").json["error_code"] == "project_not_found"
     assert api.get("/sandboxes/i0000000000000000000a/usage").status == 404
 
 

@@ -18,7 +18,8 @@ import { useLocation } from 'wouter';
 import { chatsQuery, listSandboxes, templatesQuery } from '../api';
 import { stateOf, titleOf, wordOf } from '../chats/title';
 import { sandboxName, shortId, statusOf } from '../format/sandbox';
-import { PAGES } from '../pages';
+import { navEntries } from '../pages';
+import { useSession } from '../session';
 import { useAllShortcuts } from '../shortcuts';
 import { KeyHint, StateDot } from '../ui';
 import { strings } from './strings';
@@ -44,19 +45,16 @@ function useHits(text: string): { title: string; hits: Hit[] }[] {
   const chats = useQuery(chatsQuery(q ? { q } : {}, 6));
   const has = (label: string) => !q || label.toLowerCase().includes(q);
 
-  const goTo: Hit[] = PAGES.flatMap((page) =>
-    page.nav && has(page.nav.label)
-      ? [
-          {
-            id: `page ${page.path}`,
-            label: page.nav.label,
-            icon: <page.nav.icon />,
-            note: <KeyHint keys={`g ${page.nav.letter}`} />,
-            run: () => navigate(page.path),
-          },
-        ]
-      : [],
-  );
+  const pages = navEntries(useSession().permissions);
+  const goTo: Hit[] = pages
+    .filter((page) => has(page.nav.label))
+    .map((page) => ({
+      id: `page ${page.path}`,
+      label: page.nav.label,
+      icon: <page.nav.icon />,
+      note: <KeyHint keys={`g ${page.nav.letter}`} />,
+      run: () => navigate(page.path),
+    }));
   const always: Hit[] = [
     {
       id: 'new chat',

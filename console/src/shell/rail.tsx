@@ -3,14 +3,12 @@ import { useQuery } from '@tanstack/react-query';
 import { Ellipsis } from 'lucide-react';
 import { statusQuery } from '../api';
 import { percent } from '../format/size';
-import { PAGES, type PageEntry, SECTIONS } from '../pages';
+import { type NavEntry, navEntries, SECTIONS } from '../pages';
+import { useSession } from '../session';
 import { Button, Link, Menu, StateDot } from '../ui';
 import { strings } from './strings';
 
-type Entry = PageEntry & { nav: NonNullable<PageEntry['nav']> };
-const entries = PAGES.filter((page): page is Entry => page.nav !== undefined);
-
-function Item({ entry, current, count }: { entry: Entry; current: string; count?: number }) {
+function Item({ entry, current, count }: { entry: NavEntry; current: string; count?: number }) {
   const Icon = entry.nav.icon;
   return (
     <Link href={entry.path} title={entry.nav.label} aria-current={current === entry.path ? 'page' : undefined}>
@@ -23,6 +21,7 @@ function Item({ entry, current, count }: { entry: Entry; current: string; count?
 
 export function Rail({ current }: { current: string }) {
   const { data: status } = useQuery(statusQuery());
+  const entries = navEntries(useSession().permissions);
   const machine = status?.machine;
   return (
     <nav className="rail" aria-label={strings.main}>
@@ -59,6 +58,7 @@ export function Rail({ current }: { current: string }) {
 }
 
 export function TabBar({ current }: { current: string }) {
+  const entries = navEntries(useSession().permissions);
   const tabs = entries.filter((entry) => entry.nav.tab);
   const rest = entries.filter((entry) => !entry.nav.tab);
   return (

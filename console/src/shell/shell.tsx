@@ -1,7 +1,8 @@
 // The frame around all pages that need a session.
 import { type ReactNode, useEffect, useState } from 'react';
 import { useLocation } from 'wouter';
-import { PAGES } from '../pages';
+import { navEntries } from '../pages';
+import { useSession } from '../session';
 import { listen, useShortcuts } from '../shortcuts';
 import { Help } from './help';
 import { Palette } from './palette';
@@ -33,11 +34,12 @@ export function Shell({ current, slim, children }: ShellProps) {
     { keys: 'c', label: strings.create, group, run: () => navigate('/create') },
     { keys: 'n', label: strings.newChat, group, run: () => navigate('/chats') },
     { keys: '?', label: strings.shortcuts, group, run: () => setHelp(true) },
-    ...PAGES.flatMap((page) =>
-      page.nav
-        ? [{ keys: `g ${page.nav.letter}`, label: page.nav.label, group: strings.goTo, run: () => navigate(page.path) }]
-        : [],
-    ),
+    ...navEntries(useSession().permissions).map((page) => ({
+      keys: `g ${page.nav.letter}`,
+      label: page.nav.label,
+      group: strings.goTo,
+      run: () => navigate(page.path),
+    })),
   ]);
 
   return (

@@ -28,7 +28,7 @@ const MAX_HOURS: i64 = 400 * DAY;
 /// Rows of one answer.
 const MAX_ROWS: u32 = 20_000;
 /// Intervals of one answer.
-const MAX_INTERVALS: u32 = 1000;
+pub(super) const MAX_INTERVALS: u32 = 1000;
 /// The last hour that a time can name.
 const LAST_HOUR: i64 = super::query::MAX_SECONDS / 3600;
 

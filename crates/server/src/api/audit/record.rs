@@ -77,6 +77,10 @@ impl Pending {
             failed => {
                 let why = failed.and_then(Result::err).map_or_else(|| "it panicked".to_owned(), |error| chain(&error));
                 tracing::error!(error = why, route = self.route, "could not record a request in the audit log");
+                if !response.status().is_success() {
+                    // Nothing was done; on a full disk the answer says what to do.
+                    return response;
+                }
                 let text = "The request was carried out, but could not be recorded in the audit log; find the details in the server's log";
                 ApiError::new(ErrorCode::Internal, text).into_response()
             }
