@@ -93,7 +93,6 @@ const PARAMETERS: &[(&str, &str, Bound)] = &[
     ("/sandboxes/{sandboxID}/metrics", "start", SECONDS),
     ("/sandboxes/{sandboxID}/metrics", "end", SECONDS),
     ("/sandboxes/{sandboxID}/usage", "limit", Within(1, super::usage::MAX_INTERVALS as u64)),
-    ("/usage", "format", OneOf(&["json", "csv"])),
     ("/sandboxes/{sandboxID}/logs", "start", MILLIS),
     ("/sandboxes/{sandboxID}/logs", "limit", LINES),
     ("/v2/sandboxes/{sandboxID}/logs", "cursor", MILLIS),
